@@ -21,10 +21,10 @@ from api.engine.status import StatusError
 from api.objects.hooking import AUDITED
 from api.objects.writing import User
 from api.wire.http import ANONYMOUS, JSON, PROTOBUF, Request, Response
+from api.wire.nullrecord import UNRECORDED, NullRecord
 from api.wire.protobuf import decode
 from api.wire.rights import Attributes, Authorizer
 from api.wire.routing import parse, question_of, verb
-from api.wire.unrecorded import UNRECORDED, NullRecord
 
 BODIES_BYTES_MAX = 1 << 20  # of one event; larger bodies are left out, and an annotation says so
 READ_BYTES_MAX = 128 * 1024  # of a body that has to be read once more for the log

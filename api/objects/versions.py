@@ -21,7 +21,7 @@ from api.engine.conversion import complete, rewritten
 from api.engine.kind import Kind
 from api.engine.status import StatusError
 from api.objects.refusing import name_in
-from api.objects.shared import SharedBytes
+from api.objects.sharedbytes import SharedBytes
 from fleet.values.ports import (
     Body,
     CommitResult,

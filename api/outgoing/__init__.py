@@ -1,7 +1,7 @@
 """The hub's own requests to servers that its users and administrators name."""
 
-from api.outgoing.allowed import AllowList
+from api.outgoing.allowlist import AllowList
+from api.outgoing.client import Answer, OutgoingClient
 from api.outgoing.errors import OutgoingError, Reason
-from api.outgoing.outgoing import Answer, OutgoingClient
 
 __all__ = ["AllowList", "Answer", "OutgoingClient", "OutgoingError", "Reason"]

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from api.outgoing.allowed import AllowList
+from api.outgoing.allowlist import AllowList
 from api.outgoing.errors import OutgoingError, Reason
 from api.outgoing.special import Address, plain, public
 

@@ -29,7 +29,7 @@ from api.engine.status import StatusError
 from api.fairness.gate import Fairness
 from api.objects.objects import Objects
 from api.objects.writing import User
-from api.server.computed import computed_kinds, write_refusal
+from api.server.computedkinds import computed_kinds, write_refusal
 from api.server.discovery import Discovery
 from api.server.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.server.lists import get_object, list_objects, or_elsewhere
@@ -61,9 +61,9 @@ from api.wire.negotiation import DISCOVERY_FORMS, AnswerForm, accept, accepted_f
 from api.wire.rights import Attributes, Authorizer
 from api.wire.routing import Route, method_not_allowed, parse, question_of, reaches, unknown_path, verb
 from api.wire.selection import parse_selection
-from api.wire.served import ServedKind, find
+from api.wire.servedkind import ServedKind, find
 from api.wire.stream import lifespan, send_stream, until_gone
-from api.wire.unsent import UnsentBytes
+from api.wire.unsentbytes import UnsentBytes
 from fleet.values import release
 from fleet.values.ports import Clock, Store
 

@@ -19,7 +19,7 @@ from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.wire.http import JSON, Response
 from api.wire.negotiation import AnswerForm
-from api.wire.served import served_kinds
+from api.wire.servedkind import served_kinds
 
 # The order in which a kube-apiserver lists its groups, all others behind them. Clients take the first group for a name
 # that several groups have.

@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from api import buildinfo
 from api.transport.edge import EdgeMetrics
 from api.wire.http import Message, Request, Response, Send, json_response, text_response
-from fleet.values.bounded import BoundedValues
+from fleet.values.boundedvalues import BoundedValues
 from fleet.values.ports import Store, StoreUnavailable
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter

@@ -24,7 +24,7 @@ from api.wire.negotiation import YAML_ANSWER_BYTES_MAX, AnswerForm, to_yaml
 from api.wire.protobuf.answers import around, list_of, stored_field
 from api.wire.routing import Route
 from api.wire.selection import Selection
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import ExpiredRevision, FutureRevision, Key, Page, StoredObject
 
 MAX_LIMIT = 1_000_000

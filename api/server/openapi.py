@@ -21,7 +21,7 @@ from api.server.openapi_schema import GVK, Components, parameter
 from api.slices import unhurried
 from api.wire.http import JSON, Request, Response, Send, send_body
 from api.wire.protobuf.openapi import encode
-from api.wire.served import served_kinds
+from api.wire.servedkind import served_kinds
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _INFO = {"title": "Fleet", "version": "v1"}

@@ -27,7 +27,7 @@ from api.server.writes import Writes, delete_write_options, parse_options, refus
 from api.wire.http import Answer, Request, json_response
 from api.wire.negotiation import JSON_PATCH, MERGE_PATCH, accepted_form, read_object, read_patch
 from api.wire.routing import Route
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, rows

@@ -9,7 +9,7 @@ import orjson
 
 from api.engine.columns import cells, column_definitions
 from api.engine.status import bad_request
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import Body, StoredObject
 
 

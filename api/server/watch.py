@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from api.engine.status import Cause, StatusError, expired
-from api.objects.shared import SharedBytes
+from api.objects.sharedbytes import SharedBytes
 from api.objects.versions import ObjectSource
 from api.server.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
 from api.server.tables import metadata_only, table
@@ -26,7 +26,7 @@ from api.wire.joining import MANY
 from api.wire.negotiation import AnswerForm
 from api.wire.protobuf.answers import frame, whole
 from api.wire.selection import Selection
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import (
     Body,
     Clock,

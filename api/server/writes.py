@@ -27,7 +27,7 @@ from api.wire.negotiation import APPLY_PATCH, JSON_PATCH, AnswerForm, read_objec
 from api.wire.protobuf.answers import whole
 from api.wire.routing import Route
 from api.wire.selection import Selection
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import Body, Clock, Key, Store, StoredObject
 
 MAX_MANAGER_CHARS = 128

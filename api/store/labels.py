@@ -13,7 +13,7 @@ from typing import NamedTuple
 import orjson
 
 from api.slices import unhurried
-from api.store.ordered import Name, OrderedObjects
+from api.store.orderedobjects import Name, OrderedObjects
 from fleet.values.ports import StoredObject
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago

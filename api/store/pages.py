@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncpg
 
 from api.store import sql
-from api.store.ordered import OrderedObjects
+from api.store.orderedobjects import OrderedObjects
 from api.store.secrets import SecretBox
 from api.store.view import Snapshot, View
 from fleet.values.ports import EventType, ExpiredRevision

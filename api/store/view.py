@@ -3,7 +3,7 @@
 A view is fed events in revision order and answers every read that need not ask the database. Objects are kept
 per resource in a dict, and in the order of their names beside it, so lists come out in order without sorting. A page of
 a list must show the state at the revision of the first page: the first page leaves a snapshot, which shares with the
-current state what has not changed since (ordered.py) and is kept, bounded, for a while.
+current state what has not changed since (orderedobjects.py) and is kept, bounded, for a while.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from api.slices import Slice, unhurried
 from api.store.bodies import Bodies
 from api.store.labels import LabelIndex, name_of
 from api.store.log import Log
-from api.store.ordered import Name, OrderedObjects, Part
+from api.store.orderedobjects import Name, OrderedObjects, Part
 from fleet.values.ports import Event, EventType, ExpiredRevision, HintedSelector, Key, Page, Selector, StoredObject
 
 MAX_SNAPSHOTS = 64

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from api.access.credentials import TOKEN_PROTOCOL
 from api.engine.status import StatusError, bad_request
 from api.transport.protocol import TAKE_OVER
-from api.transport.taken import RawPipe, TakenConnection
+from api.transport.takenconnection import RawPipe, TakenConnection
 from api.wire.frames import BadMessage, Decoder, Op, accept_key, encode, encode_close
 from api.wire.http import JSON, Request, Stream, Upgrade
 

@@ -19,8 +19,8 @@ import orjson
 
 from api.engine.status import StatusError, bad_request
 from api.objects.writing import User
+from api.wire.nullrecord import UNRECORDED, NullRecord
 from api.wire.rights import Attributes
-from api.wire.unrecorded import UNRECORDED, NullRecord
 
 if TYPE_CHECKING:
     from zlib import _Compress as Packer

@@ -12,7 +12,7 @@ from typing import TypeVar
 import orjson
 
 from api.slices import unhurried
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import StoredObject
 
 Item = TypeVar("Item")

@@ -20,7 +20,7 @@ from api.objects.apart import LARGE_BYTES, apart
 from api.wire.http import JSON, PROTOBUF, Request, Response
 from api.wire.protobuf import decode, kind_message
 from api.wire.protobuf.answers import from_json
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from api.wire.strict import duplicates
 from fleet.values.yamlread import load_yaml, several
 

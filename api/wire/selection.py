@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from api.engine.selectors import PRESENT, both, marks_of_fields, marks_of_labels, parse_fields, parse_labels
 from api.engine.status import bad_request
 from api.wire.http import Request
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import HintedSelector, Selector
 
 MAX_SELECTOR_CHARS = 8 * 1024  # as long as a path may be

@@ -25,8 +25,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from fleet.accounts.models import AttemptRecord, JobRecord, UsageRecord, WaitRecord
-from fleet.accounts.reports_asked import Condition, JobSelection, Period, of_attempt, of_job, of_wait
 from fleet.accounts.reports_reader import HistoryReader
+from fleet.accounts.reports_selection import Condition, JobSelection, Period, of_attempt, of_job, of_wait
 
 SAMPLES = 1000
 PERCENTILES = (0.5, 0.9, 0.99)

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.accounts.models import AttemptRecord, JobRecord
-from fleet.accounts.reports_asked import JobSelection, Period, of_attempt
 from fleet.accounts.reports_reader import HistoryReader
+from fleet.accounts.reports_selection import JobSelection, Period, of_attempt
 
 STARTED = "Started"
 Row = dict[str, Any]

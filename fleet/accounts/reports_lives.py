@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from fleet.accounts.models import AttemptRecord, JobRecord, WaitRecord
 from fleet.accounts.reports import HOUR_S, UNKNOWN, Row
-from fleet.accounts.reports_asked import Condition, JobSelection, of_attempt, of_job
 from fleet.accounts.reports_reader import HistoryReader
+from fleet.accounts.reports_selection import Condition, JobSelection, of_attempt, of_job
 from fleet.values.times import rfc3339
 
 EARLIER_MOST = 20  # jobs of the same name that are named

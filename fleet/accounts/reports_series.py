@@ -16,8 +16,8 @@ from math import ceil
 import sqlalchemy as sa
 
 from fleet.accounts.models import UsageRecord
-from fleet.accounts.reports_asked import Period
 from fleet.accounts.reports_reader import HistoryReader
+from fleet.accounts.reports_selection import Period
 from fleet.accounts.usage import MEMBER, MINUTE_S
 
 SAMPLES = 1000  # minutes that are read

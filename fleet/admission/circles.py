@@ -14,7 +14,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Review
 from fleet.bindings import binding as b
 from fleet.bindings.after import After, circle, progress, read, waits_for_itself
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.kinds import INTERPRETERS, interpreter_for, kind_word
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping, text

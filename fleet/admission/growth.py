@@ -22,7 +22,7 @@ from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.core.model.charge import ChargeExcess, beyond
 from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.placement.growing import lacks, larger

@@ -13,16 +13,16 @@ from api.admission.causes import invalid, required, unsupported
 from api.admission.rule import Check, of_new
 from api.engine.status import Cause
 from api.objects.writing import Review
-from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
 from fleet.admission.extents import pods_within_bounds
-from fleet.admission.finished import over_stays_over
+from fleet.admission.finishedjobs import over_stays_over
 from fleet.admission.holding import held_later
 from fleet.admission.jobnames import fits_its_pods
-from fleet.admission.named import known_classes, used_by_pods
 from fleet.admission.operators import OPERATORS, asked_anew, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
+from fleet.admission.references import known_classes, used_by_pods
 from fleet.admission.statuses import status_by_hub
+from fleet.admission.wishes import asked_of_job
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import BrokenRule, Interpreter, Template
 from fleet.kinds.sizes import declared_size

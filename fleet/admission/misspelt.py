@@ -13,7 +13,7 @@ from typing import Any
 from api.engine.status import Cause
 from api.objects.objects import Objects
 from api.objects.writing import Review
-from fleet.admission.named import unknown_class
+from fleet.admission.references import unknown_class
 from fleet.bindings.notice import purge_mode
 from fleet.core.quota.tree import MAX_JOBS
 from fleet.core.quota.waiting import MAX_WAITING

@@ -9,10 +9,10 @@ from api.admission.causes import duplicate, forbidden, invalid, required, unsupp
 from api.admission.rule import Checks, of_new
 from api.engine.status import Cause
 from fleet.admission import misspelt
-from fleet.admission.asked import asked_of_policy
 from fleet.admission.extents import policy_within_bounds
 from fleet.admission.overriding import OLDER_FORM, rules_of, wrong_overriders
 from fleet.admission.travel import grants_rights
+from fleet.admission.wishes import asked_of_policy
 from fleet.admission.workloads import wrong_kinds
 from fleet.bindings import preserved
 from fleet.kinds import interpreter_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from api.access.rbac import Rbac
 from api.objects.objects import Objects
-from fleet.admission import bypass, queueuse, untaken
+from fleet.admission import bypass, queueuse, untakenobjects
 
 
 def install(objects: Objects, authorizer: Rbac) -> None:
     queueuse.install(objects, authorizer)
     bypass.install(objects, authorizer)
-    untaken.install(objects)
+    untakenobjects.install(objects)

@@ -65,7 +65,7 @@ def check(
 
 def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
     from fleet.cli.applying import UnservedKind
-    from fleet.cli.declared import know_kinds
+    from fleet.cli.declarations import know_kinds
     from fleet.cli.hub import HubRefusal
     from fleet.kinds.lookup import interpreter_of
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli.chosen import job_of
 from fleet.cli.failure import Failure
+from fleet.cli.jobselection import job_of
 from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
 
 if TYPE_CHECKING:
-    from fleet.cli.chosen import HubJob
     from fleet.cli.hub import HubClient
+    from fleet.cli.jobselection import HubJob
 
 NAME_MOST = 57  # characters of the old name in a generated one
 

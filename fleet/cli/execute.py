@@ -72,8 +72,8 @@ def _run(
     words: list[str],
 ) -> None:
     from fleet.amc.streams import StreamTarget, session
-    from fleet.cli.chosen import job_of
     from fleet.cli.jobpods import pod_of, refusals
+    from fleet.cli.jobselection import job_of
 
     rank, pod, container = where
     job = job_of(hub, namespace, name)

@@ -18,8 +18,8 @@ from fleet.cli.options import JOB, ContextOption, DataDirOption, KubeconfigOptio
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fleet.cli.chosen import HubJob
     from fleet.cli.hublogs import LineFilter
+    from fleet.cli.jobselection import HubJob
 
 NOT_LISTED = (403, 404)  # answers of a hub, or of a role, that knows no list of a job's pods
 
@@ -72,10 +72,10 @@ def logs(
     """
     from fleet.amc.terminal import clean
     from fleet.cli import joblist
-    from fleet.cli.chosen import job_in
     from fleet.cli.flows import EXACT
     from fleet.cli.hub import connect
     from fleet.cli.hublogs import LineFilter
+    from fleet.cli.jobselection import job_in
     from fleet.cli.when import moment
     from fleet.client.logs import logs as operation
 

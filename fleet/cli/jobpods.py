@@ -12,7 +12,7 @@ import typer
 from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
-    from fleet.cli.chosen import HubJob
+    from fleet.cli.jobselection import HubJob
 
 RankOption = Annotated[
     int | None,

@@ -119,8 +119,8 @@ def move(
 
 def _found(hub: HubClient, namespace: str, job: str) -> _Job:
     """The one job of this name. Raises Failure."""
-    from fleet.cli.chosen import job_of
     from fleet.cli.joblist import JOBS
+    from fleet.cli.jobselection import job_of
 
     one = job_of(hub, namespace, job)
     bound = hub.request("GET", f"{JOBS}/{namespace}/{one.kind}/{one.name}").body["binding"]

@@ -31,9 +31,9 @@ def port_forward(
 
     from fleet.amc.forward import forward, parse_ports
     from fleet.amc.streams import StreamTarget
-    from fleet.cli.chosen import job_of
     from fleet.cli.hub import connect
     from fleet.cli.jobpods import pod_of, refusals
+    from fleet.cli.jobselection import job_of
 
     with refusals():
         pairs = [parse_ports(text) for text in ports]

@@ -17,8 +17,8 @@ from fleet.cli.nearest import suggestion
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 
 if TYPE_CHECKING:
-    from fleet.cli.chosen import HubJob
     from fleet.cli.hub import HubClient
+    from fleet.cli.jobselection import HubJob
 
 QUEUES = f"/apis/{QUEUE}/v1alpha1/namespaces/{QUEUE_NAMESPACE}/queues"
 PREFIXES = ("queue/", "queues/")
@@ -34,7 +34,7 @@ def each_with_queues(
     policy: str,
 ) -> None:
     """`each`, where a name may be one of a queue, which gets the stop policy."""
-    from fleet.cli.chosen import each
+    from fleet.cli.jobselection import each
 
     queues = [name for name in names if name.startswith(PREFIXES)]
     jobs = [name for name in names if name not in queues]

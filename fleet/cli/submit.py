@@ -100,7 +100,7 @@ def submit(
 
 def expand(hub: HubClient, bodies: list[Body], series: Series) -> list[Body]:
     """The objects with what the options say of the jobs among them. Raises Failure."""
-    from fleet.cli.declared import know_kinds
+    from fleet.cli.declarations import know_kinds
     from fleet.kinds.lookup import interpreter_of
     from fleet.submission import RequestFault, expanded
 

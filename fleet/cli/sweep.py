@@ -147,7 +147,7 @@ def _lines(hub: HubClient, namespace: str, name: str) -> list[Json]:
     """The jobs of a sweep, as the hub lists them, each with its parameters and the path of its object; of all sweeps
     where `name` is "". Raises Failure where there are none of the name."""
     from fleet.cli import joblist
-    from fleet.cli.chosen import job_in
+    from fleet.cli.jobselection import job_in
 
     selector = f"{LABEL_SWEEP}={name}" if name else LABEL_SWEEP
     rows, _ = joblist.listed(hub, namespace, labelSelector=selector)

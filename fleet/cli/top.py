@@ -214,8 +214,8 @@ def _share(used: str, limit: str) -> str:
 
 def _pods(hub: HubClient, namespace: str, names: list[str]) -> tuple[list[Record], list[str]]:
     """A record for each pod of the jobs; and the members that tell no usage."""
-    from fleet.cli.chosen import job_of
     from fleet.cli.jobpods import pods_of
+    from fleet.cli.jobselection import job_of
 
     records: list[Record] = []
     notes: dict[str, None] = {}

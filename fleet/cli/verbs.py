@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.chosen import HubJob, JobsArgument, TargetsArgument, each
+from fleet.cli.jobselection import HubJob, JobsArgument, TargetsArgument, each
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.cli.chosen import HubJob, JobsArgument, jobs_of
 from fleet.cli.failure import TimeIsOver
+from fleet.cli.jobselection import HubJob, JobsArgument, jobs_of
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
 from fleet.cli.when import timeout_option
 

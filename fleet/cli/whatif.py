@@ -66,14 +66,14 @@ def what_if(
     Nothing is changed. Edits may be given several times, and together. Their order is that of the options here,
     whatever their order on the command line.
     """
-    from fleet.cli import optional, whatif_asked
+    from fleet.cli import optional, whatif_remote
     from fleet.cli.hub import connect
 
     otherwise = duration(runs_for, "--runs-for") if runs_for else None
     forward = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
     hub = connect(kubeconfig, data_dir, context) if snapshot is None else None
     where = namespace or (hub.namespace if hub is not None else "") or "default"
-    choices = whatif_asked.WhatIfOptions(
+    choices = whatif_remote.WhatIfOptions(
         add_member or [],
         drain or [],
         lose or [],
@@ -90,17 +90,17 @@ def what_if(
         where,
     )
     if hub is not None and not forward and not optional.hub_is_installed():
-        result = whatif_asked.answer(hub, choices, f"are worked out here: {optional.INSTALL}")
+        result = whatif_remote.answer(hub, choices, f"are worked out here: {optional.INSTALL}")
     else:
         module = optional.hub_module("whatif_here", "what-if of a file, with --solver, --runs-for or --no-times")
         source = module.source(snapshot, hub)
         if source is not None and (forward or hub is None):
             result = module.compared(source, choices, times=times, otherwise=otherwise, solver=solver, seed=seed)
         elif forward or hub is None:
-            raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
+            raise Failure(f"--solver, --runs-for and --no-times {whatif_remote.NEEDS}")
         else:
             result = (
-                whatif_asked.answer(hub, choices) if source is None else module.hub_comparison(hub, source, choices)
+                whatif_remote.answer(hub, choices) if source is None else module.hub_comparison(hub, source, choices)
             )
     _show(result, output)
 

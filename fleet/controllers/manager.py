@@ -9,7 +9,7 @@ from api.lifecycle.namespaces import Namespaces
 from api.lifecycle.signing import SigningLoop
 from api.loops.controller import Controller, Loop
 from fleet.controllers.bind.loop import BindLoop
-from fleet.controllers.bind.untaken import UntakenLoop
+from fleet.controllers.bind.untakenobjects import UntakenLoop
 from fleet.controllers.cluster.clusters import ClustersLoop
 from fleet.controllers.cluster.gpuuse import GpuUseLoop
 from fleet.controllers.cluster.taints import TaintTimes
@@ -19,7 +19,7 @@ from fleet.controllers.decide.process import ProcessDecider
 from fleet.controllers.dispatch.loop import DispatchLoop
 from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.history.finished import FinishedJobs
+from fleet.controllers.history.finishedjobs import FinishedJobs
 from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.observe.drain import DrainLoop

@@ -18,7 +18,7 @@ from fleet.hub.serving import CertificateOption, KeyOption, ServingOptions
 
 if TYPE_CHECKING:
     from api.access.oidc.config import Issuer
-    from api.outgoing.allowed import AllowList
+    from api.outgoing.allowlist import AllowList
     from fleet.console.login import IssuerClient
 
 AuthenticationOption = Annotated[
@@ -203,7 +203,7 @@ class AccessOptions:
 
     def allowed(self) -> AllowList:
         """What the hub's own requests may reach besides public addresses. Raises Failure."""
-        from api.outgoing.allowed import AllowList
+        from api.outgoing.allowlist import AllowList
 
         try:
             return AllowList.parse(self.outgoing_allow or ())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from api.audit.metrics import AuditMetrics
     from api.audit.policy import AuditPolicy
     from api.audit.webhook import Receiver
-    from api.outgoing.outgoing import OutgoingClient
+    from api.outgoing.client import OutgoingClient
     from fleet.values.ports import Clock
 
 

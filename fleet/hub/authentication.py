@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from api.access.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
     from api.access.oidc.keys import Fetch
     from api.access.oidc.metrics import OidcMetrics
-    from api.outgoing.outgoing import OutgoingClient
+    from api.outgoing.client import OutgoingClient
     from fleet.cli.datadir import DataDir
     from fleet.hub.compose import CommonParts
     from fleet.values.ports import Clock
@@ -59,7 +59,7 @@ async def users_of(hub: CommonParts, access: AccessOptions, outgoing: OutgoingCl
         return
     from api.access.oidc.metrics import OidcMetrics
     from api.access.oidc.tokens import OidcTokens
-    from api.access.oidc.watched import WatchedConfiguration
+    from api.access.oidc.watchedconfiguration import WatchedConfiguration
     from fleet.values.sections import BadConfiguration
 
     metrics = OidcMetrics()

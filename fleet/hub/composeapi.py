@@ -50,7 +50,7 @@ async def serve_api(
     from fleet.admission.kindfiles import load_kinds
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import component_checks
-    from fleet.controllers.decide.submitted import unit_in
+    from fleet.controllers.decide.manifestunits import unit_in
     from fleet.controllers.runtime.terms import end_term
     from fleet.hub.audit import audit_of
     from fleet.hub.authentication import users_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from api.access.auth import Authenticator
-    from api.outgoing.outgoing import OutgoingClient
+    from api.outgoing.client import OutgoingClient
     from fleet.console.face import Console
     from fleet.console.login import Post
     from fleet.hub.access import AccessOptions

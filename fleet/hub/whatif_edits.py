@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.bindings.matching import ClusterFields, candidate
 from fleet.cli.applying import Applier
-from fleet.cli.declared import know_kinds
+from fleet.cli.declarations import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
-from fleet.cli.whatif_asked import WhatIfOptions, limit, matched, move, priority
-from fleet.controllers.decide.submitted import NoUnit, as_candidate, unit_of
+from fleet.cli.whatif_remote import WhatIfOptions, limit, matched, move, priority
+from fleet.controllers.decide.manifestunits import NoUnit, as_candidate, unit_of
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import (
     AddMember,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.failure import Failure
-from fleet.cli.whatif_asked import BadOption, WhatIfOptions
+from fleet.cli.whatif_remote import BadOption, WhatIfOptions
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import BadEdit, Edit, edited
 from fleet.core.foresee.forward import by_walltime

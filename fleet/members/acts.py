@@ -10,7 +10,7 @@ from fleet.core.model.reason import Code
 from fleet.members.connection import Unreachable
 from fleet.members.discovery import Catalogue, ServedResource
 from fleet.members.dispatch import Dispatcher
-from fleet.members.dispatched import DispatchedObjects
+from fleet.members.dispatchedobjects import DispatchedObjects
 from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body, Key
 

@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from fleet.members.dialled import DialledConnector
+from fleet.members.connector import DialledConnector
 from fleet.members.kubeconfig import MemberAccess
 from fleet.members.texts import LINE_MAX, one_line
 from fleet.traces.span import TRACEPARENT

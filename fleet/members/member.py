@@ -28,7 +28,7 @@ from fleet.members.connection import Connection, Unreachable, not_let_in
 from fleet.members.contact import Contact
 from fleet.members.discovery import Catalogue, Discovery, ServedResource
 from fleet.members.dispatch import Dispatcher
-from fleet.members.dispatched import DispatchedObjects, KindSink, followed_always, optional
+from fleet.members.dispatchedobjects import DispatchedObjects, KindSink, followed_always, optional
 from fleet.members.follow import Follower, UnservedCollection
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding

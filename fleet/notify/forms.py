@@ -14,7 +14,7 @@ from email.message import EmailMessage
 
 import orjson
 
-from fleet.core.model.told import JobNews
+from fleet.core.model.jobnews import JobNews
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Mail, MessageForm
 from fleet.values.durations import human

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.accounts.fold import JobLife
 from fleet.accounts.run import AttemptOutcome
-from fleet.core.model.told import JobNews
+from fleet.core.model.jobnews import JobNews
 
 
 @dataclass(frozen=True, slots=True)

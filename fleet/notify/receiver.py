@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from api.engine.selectors import Requirement, from_object, holds
-from fleet.core.model.told import JobNews, receivers_of
+from fleet.core.model.jobnews import JobNews, receivers_of
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts, whole
 from fleet.wellknown import ANNOTATION_NOTIFY, SYSTEM_NAMESPACE

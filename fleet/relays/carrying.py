@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from api.transport.taken import RawPipe
+from api.transport.takenconnection import RawPipe
 from fleet.relays.clients import MemberAnswer
 from fleet.relays.places import RelayLimits
 

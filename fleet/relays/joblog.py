@@ -15,9 +15,9 @@ from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.engine.status import StatusError, bad_request, not_found
 from api.wire.routing import Route
-from api.wire.served import find
+from api.wire.servedkind import find
 from fleet.bindings.binding import labels_of, places_of
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
 from fleet.relays.pods import MemberPod, MemberPods, pods_path

@@ -16,7 +16,7 @@ from api.engine.registry import Registry
 from api.engine.status import StatusError, not_found, unavailable
 from fleet.bindings.binding import places_of, resource_of
 from fleet.bindings.conditions import condition
-from fleet.bindings.named import binding_of, group_of, key_of
+from fleet.bindings.names import binding_of, group_of, key_of
 from fleet.kinds.lookup import INTERPRETERS
 from fleet.relays.clients import MemberClients
 from fleet.values.ports import Body, Key, Store

@@ -22,7 +22,7 @@ from api.server.lists import show
 from api.wire.http import Answer, Request, Stream, json_response
 from api.wire.negotiation import accepted_form
 from api.wire.routing import Route
-from api.wire.served import find
+from api.wire.servedkind import find
 from fleet.members.kubeconfig import Dial
 from fleet.relays import jobpods
 from fleet.relays.asking import KINDS, options_of, query_of, switch_of

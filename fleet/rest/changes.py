@@ -24,7 +24,7 @@ from fleet.values.ports import Clock, ExpiredRevision, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 if TYPE_CHECKING:
-    from fleet.rest.changesseen import Seen
+    from fleet.rest.changerights import Seen
 
 PATH = "/fleet/v1/changes"
 KINDS = ("jobs", "queues", "members", "decisions", "policies", "receivers")
@@ -98,7 +98,7 @@ class ChangeStreams:
             raise
 
     async def _opened(self, request: Request, place: Place) -> Stream:
-        await asyncio.to_thread(import_module, "fleet.rest.changesseen")
+        await asyncio.to_thread(import_module, "fleet.rest.changerights")
         async with self._starting:  # a second task would send everything once more
             if self._task is None or self._task.done():
                 self._at = await self._store.revision()
@@ -148,7 +148,7 @@ class ChangeStreams:
         until, sight = self._seen.get(user, (now, {}))
         if until <= now:
             self._seen = {one: known for one, known in self._seen.items() if known[0] > now}
-            from fleet.rest.changesseen import seen_by
+            from fleet.rest.changerights import seen_by
 
             sight = seen_by(self._registry, self._authorizer, user)
             self._seen[user] = (now + SEEN_S, sight)

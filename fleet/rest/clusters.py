@@ -13,8 +13,8 @@ from starlette.responses import Response
 from api.wire.rights import Attributes
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
+from fleet.rest.aggregates import SharedAnswer, Sums
 from fleet.rest.context import RestHub, encoded, encoded_answer, need, spared
-from fleet.rest.followed import SharedAnswer, Sums
 from fleet.rest.membermodels import ClusterList
 from fleet.rest.quantities import amounts_of, gpus, quantities
 from fleet.rest.standing import StoredJob, state_of

@@ -14,7 +14,7 @@ import orjson
 
 from api.engine.kind import Column, Kind
 from api.engine.registry import Registry
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
@@ -22,7 +22,7 @@ from fleet.kinds.lookup import interpreter_for
 from fleet.rest.context import spared
 from fleet.rest.line import binding_key, queue_paths
 from fleet.rest.standing import row
-from fleet.rest.stored import stands
+from fleet.rest.storedjob import stands
 from fleet.values.ports import Clock, Key, Store, StoredObject
 from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, WORK

@@ -19,7 +19,7 @@ from api.engine.status import StatusError, not_found
 from api.fairness.questions import Questions
 from api.wire.rights import Attributes
 from fleet.rest.context import JSON, RestHub, answer, need, user_of, wrong
-from fleet.rest.decided import Row, changes, detail, record_bytes, short
+from fleet.rest.decisiondocuments import Row, changes, detail, record_bytes, short
 from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay
 from fleet.rest.models import Model
 

@@ -22,8 +22,8 @@ from starlette.responses import Response
 from api.engine.status import StatusError, not_found
 from api.wire.rights import Attributes
 from fleet.kinds import kind_word
+from fleet.rest.aggregates import Recent
 from fleet.rest.context import RestHub, allowed, answer, need, user_of, wrong
-from fleet.rest.followed import Recent
 from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
 from fleet.rest.historymodels import Forgotten, HistoryReport, Life, PastJobList
 from fleet.rest.models import Model
@@ -34,9 +34,9 @@ from fleet.rest.targets import job_kind, job_kinds
 from fleet.values.times import moment, rfc3339
 
 if TYPE_CHECKING:
-    from fleet.accounts.reports_asked import JobSelection, Sight
     from fleet.accounts.reports_lives import Mark
     from fleet.accounts.reports_reader import HistoryReader
+    from fleet.accounts.reports_selection import JobSelection, Sight
 
 PATH, REPORTS = "/fleet/v1/history", "/fleet/v1/reports"
 LIMIT, LIMIT_MAX = 500, 5_000
@@ -190,7 +190,7 @@ class HistoryRoutes:
     ) -> StatusError:
         """The refusal, with the names that the user may have meant, of jobs that she may list."""
         from fleet.accounts import reports_lives
-        from fleet.accounts.reports_asked import JobSelection
+        from fleet.accounts.reports_selection import JobSelection
 
         chosen = JobSelection(namespace=namespace, sight=self._sight(request))
         near = difflib.get_close_matches(name, await reports_lives.names(reader, chosen), NEAR_MOST, 0.75)
@@ -208,7 +208,7 @@ class HistoryRoutes:
     async def report(self, request: Request, report: str, query: ReportFilter) -> Response:
         from fleet.accounts.reports import REPORTS as MADE
         from fleet.accounts.reports import ReportGrouping
-        from fleet.accounts.reports_asked import Period
+        from fleet.accounts.reports_selection import Period
 
         now = self._now()
         start, end = query.period(now, PERIOD)
@@ -233,7 +233,7 @@ class HistoryRoutes:
 
     def selection(self, request: Request, query: ReportSubject | None = None, path: str = PATH) -> JobSelection:
         """The choice, and what of it the user may see. StatusError 403 where that is nothing at all."""
-        from fleet.accounts.reports_asked import JobSelection
+        from fleet.accounts.reports_selection import JobSelection
 
         sight = self._sight(request, path)
         if sight == {}:

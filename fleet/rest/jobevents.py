@@ -25,7 +25,7 @@ from fleet.bindings.unit import queue_of
 from fleet.rest.context import RestHub
 from fleet.rest.line import BINDINGS, UNITS, Line, Lines, binding_key, queue_paths
 from fleet.rest.standing import StoredJob, row, unreadable
-from fleet.rest.stored import stands
+from fleet.rest.storedjob import stands
 from fleet.rest.targets import job_kinds
 from fleet.values.ports import Body, Event, EventType, ExpiredRevision, Key, StoredObject, StoreUnavailable
 from fleet.values.untyped import text

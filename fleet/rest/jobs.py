@@ -42,7 +42,7 @@ from fleet.rest.models import Explanation, JobDetail, JobList, Model, Submitted
 from fleet.rest.sight import jobs_seen
 from fleet.rest.standing import StoredJob, detail, row, unreadable, waits
 from fleet.rest.states import State
-from fleet.rest.stored import stands
+from fleet.rest.storedjob import stands
 from fleet.rest.targets import job_kind, job_kinds
 from fleet.values.ports import Body, Key, StoredObject
 

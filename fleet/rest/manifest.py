@@ -14,7 +14,7 @@ from api.engine.registry import Registry
 from api.engine.status import Cause, StatusError, bad_request
 from api.wire.http import Request
 from api.wire.negotiation import DOCUMENTS_MAX, read_objects
-from api.wire.served import find
+from api.wire.servedkind import find
 from fleet.rest.context import wrong
 from fleet.rest.targets import job_kinds, unsupported
 from fleet.submission.dumps import as_written

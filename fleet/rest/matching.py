@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from api.engine.kind import Kind
 from fleet.bindings import binding as b
 from fleet.bindings.unit import queue_of, unit_of
+from fleet.rest.aggregates import Groups
 from fleet.rest.context import RestHub, spared
-from fleet.rest.followed import Groups
 from fleet.rest.jobfilter import JobFilter
 from fleet.rest.line import BINDINGS, UNITS, binding_key
 from fleet.rest.standing import StoredJob, state_of

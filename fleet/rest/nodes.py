@@ -17,8 +17,8 @@ from api.wire.rights import Attributes
 from fleet.admission.latest import NODES
 from fleet.core.model.unit import Unit
 from fleet.kinds import named_kind
+from fleet.rest.aggregates import Recent
 from fleet.rest.context import RestHub, answer, need
-from fleet.rest.followed import Recent
 from fleet.rest.membermodels import NodeList
 from fleet.rest.models import Model
 from fleet.rest.sight import jobs_seen

@@ -11,8 +11,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.wire.rights import Attributes
+from fleet.rest.aggregates import Recent
 from fleet.rest.context import RestHub, allowed, answer, need
-from fleet.rest.followed import Recent
 from fleet.rest.history import RECENT_S, HistoryRoutes, answer_key
 from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
 from fleet.rest.historymodels import Changes, UsageOverTime
@@ -61,7 +61,7 @@ def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
             need(request, READ_MEMBERS)
         start, end = query.period(now(), DAY)
         reader = await history.reader()
-        from fleet.accounts.reports_asked import Period
+        from fleet.accounts.reports_selection import Period
         from fleet.accounts.reports_series import over_time
 
         async def read() -> OverTime:
@@ -88,8 +88,8 @@ def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
         may `list` them now; all with `get` on the path."""
         start, end = query.period(now(), HOUR)
         reader = await history.reader()
-        from fleet.accounts.reports_asked import Period
         from fleet.accounts.reports_changes import changes
+        from fleet.accounts.reports_selection import Period
 
         chosen = past.selection(request, None, "/fleet/v1/reports/changes")
 

@@ -24,8 +24,8 @@ from fleet.bindings.unit import priority_of, queue_of
 from fleet.core.quota.lending import Lenders, borrowed
 from fleet.core.quota.tree import MAX_JOBS, QuotaTree
 from fleet.kinds import kind_word
+from fleet.rest.aggregates import Sums
 from fleet.rest.context import RestHub, allowed, alone, answer, encoded, need, spared
-from fleet.rest.followed import Sums
 from fleet.rest.line import BINDINGS, UNITS, Lines, WaitingUnit, binding_key, queue_paths, unit_key
 from fleet.rest.quantities import add, quantities
 from fleet.rest.queuemodels import QueueList

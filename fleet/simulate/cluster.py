@@ -1,8 +1,8 @@
 """One simulated member: the hub's own API face over a store in memory, with the loops that bring a cluster to life.
 
 To an HTTP client it is a cluster with nodes, a scheduler, kubelets, job operators, garbage collection and namespaces.
-The same `identity` gives the same cluster again: with its objects where it has a file for them (kept.py), else emptied.
-`pause_serving` is how tests cut it off.
+The same `identity` gives the same cluster again: with its objects where it has a file for them (objectfile.py), else
+emptied. `pause_serving` is how tests cut it off.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from api.transport.serve import Server
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.simulate.batchjob import BatchJobs
-from fleet.simulate.declared import DeclaredKinds
+from fleet.simulate.declaredkinds import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics
 from fleet.simulate.jaxjob import JAXJobs
-from fleet.simulate.kept import ObjectFile
 from fleet.simulate.kubelet import Kubelet
 from fleet.simulate.logs import PodLogs
 from fleet.simulate.mpijob import MPIJobs
+from fleet.simulate.objectfile import ObjectFile
 from fleet.simulate.paddlejob import PaddleJobs
 from fleet.simulate.pytorchjob import PyTorchJobs
 from fleet.simulate.scheduler import Scheduler

@@ -15,7 +15,7 @@ from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.simulate.required import completed
+from fleet.simulate.zerovalues import completed
 from fleet.values.ports import Body, Clock, EventType, ExpiredRevision, Ids, Store
 from fleet.values.times import rfc3339
 

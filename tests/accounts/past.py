@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts import partitions
 from fleet.accounts.models import AttemptRecord, JobRecord, UsageRecord, WaitRecord
-from fleet.accounts.reports_asked import Period
 from fleet.accounts.reports_reader import HistoryReader
+from fleet.accounts.reports_selection import Period
 from fleet.accounts.schema import engine_of, prepare
 
 START = datetime(2026, 11, 2, tzinfo=UTC)

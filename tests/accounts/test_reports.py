@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from fleet.accounts.models import Cursor
 from fleet.accounts.reports import ReportGrouping, efficiency, usage, waits
-from fleet.accounts.reports_asked import JobSelection
 from fleet.accounts.reports_reader import HistoryReader, HistoryUnavailable
+from fleet.accounts.reports_selection import JobSelection
 from tests.accounts.past import Past, at, past_in, period
 
 ALL = JobSelection()

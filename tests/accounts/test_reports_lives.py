@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.accounts.models import WaitRecord
-from fleet.accounts.reports_asked import JobSelection
 from fleet.accounts.reports_lives import jobs, life, names, of_name, of_uid
+from fleet.accounts.reports_selection import JobSelection
 from tests.accounts.past import Past, at, past_in
 
 NOW = at(100)

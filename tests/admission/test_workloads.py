@@ -9,7 +9,7 @@ import pytest
 from api.engine import patch as patches
 from api.engine.crd import kind_of
 from api.objects.definitions import definitions
-from fleet.admission import untaken
+from fleet.admission import untakenobjects
 from fleet.admission.workloads import carries_pods, kinds_in_words
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.policies import JOBS, MAPS, gang, policy
@@ -101,7 +101,7 @@ async def warned(hub: Hub, body: Body, **options: Any) -> tuple[str, ...]:
 
 
 async def test_a_job_that_no_policy_takes_is_told_of_when_it_is_created(hub: Hub) -> None:
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     why = "no PropagationPolicy or ClusterPropagationPolicy selects it"
     assert await warned(hub, pytorchjob("one")) == (f"no policy takes PyTorchJob default/one: {why}",)
     kind = hub.registry.need("kubeflow.org", "pytorchjobs")
@@ -112,7 +112,7 @@ async def test_a_job_that_no_policy_takes_is_told_of_when_it_is_created(hub: Hub
 
 
 async def test_a_job_whose_namespace_has_no_queue_is_told_so(hub: Hub) -> None:
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     await hub.create(cluster_policy(queue=True))
     tree_missing = "there is no quota tree: apply an ElasticQuotaTree"
     assert await warned(hub, pytorchjob("one")) == (f"no queue takes PyTorchJob default/one: {tree_missing}",)
@@ -125,7 +125,7 @@ async def test_a_job_whose_namespace_has_no_queue_is_told_so(hub: Hub) -> None:
 
 
 async def test_a_resource_that_no_member_has_is_told_of_with_the_nearest(hub: Hub) -> None:
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     await hub.create(cluster_policy())
     assert await warned(hub, pytorchjob("before")) == ()  # no member has joined
     await hub.made(cluster("cfa") | {"status": {"resourceSummary": {"allocatable": {"nvidia.com/gpus": "8"}}}})
@@ -134,7 +134,7 @@ async def test_a_resource_that_no_member_has_is_told_of_with_the_nearest(hub: Hu
 
 
 async def test_a_pod_is_told_that_nothing_runs_it(hub: Hub) -> None:
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     (text,) = await warned(hub, pod())
     assert text == (
         "no policy takes Pod default/lonely: objects of this kind stay on the hub, where nothing runs them;"
@@ -150,7 +150,7 @@ async def test_a_kind_that_the_hub_does_not_act_on_is_stored_with_a_warning(hub:
 
 
 async def test_a_schedule_is_told_that_it_does_not_run_and_of_the_way_out(hub: Hub) -> None:
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "x"}]}}
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}}
     (text,) = await warned(hub, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n"}, "spec": spec})
@@ -164,7 +164,7 @@ async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub:
     made = kind_of(RAY, definitions())
     assert made is not None
     hub.registry.put(made)
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     selectors = [{"apiVersion": "ray.io/v1", "kind": "RayService"}]
     await hub.create(policy(resourceSelectors=selectors))
     expected = f"PropagationPolicy default/p does not take it to members, since it has pods: {kinds_in_words()}"
@@ -176,5 +176,5 @@ async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub:
 
 
 async def test_what_the_hub_writes_itself_is_told_nothing(hub: Hub) -> None:
-    untaken.install(hub.objects)
+    untakenobjects.install(hub.objects)
     assert (await hub.made(pytorchjob("one")))["metadata"]["name"] == "one"

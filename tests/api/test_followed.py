@@ -9,7 +9,7 @@ import pytest
 
 from api.objects import changes
 from api.store.memory import MemoryStore
-from fleet.rest.followed import Recent, SharedAnswer, Sums
+from fleet.rest.aggregates import Recent, SharedAnswer, Sums
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Delete, Key, Put, StoredObject
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from api.store.memory import MemoryStore
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub

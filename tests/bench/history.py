@@ -21,9 +21,9 @@ import asyncpg
 from api.store.embedded import EmbeddedPostgres
 from fleet.accounts import partitions
 from fleet.accounts.reports import REPORTS, ReportGrouping
-from fleet.accounts.reports_asked import JobSelection, Period
 from fleet.accounts.reports_lives import jobs, life, of_name
 from fleet.accounts.reports_reader import HistoryReader
+from fleet.accounts.reports_selection import JobSelection, Period
 from fleet.accounts.schema import engine_of, prepare
 from tests.bench.report import Figure, Report, say
 

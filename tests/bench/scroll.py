@@ -22,7 +22,7 @@ from api.access.rbac import Rbac
 from api.store.memory import MemoryStore
 from fleet.console.face import Console
 from fleet.console.sessions import Sessions
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.hub.collecting import collect_seldom
 from fleet.rest.changes import PATH, ChangeStreams
 from fleet.rest.mount import PREFIX, RestFace

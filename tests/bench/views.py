@@ -21,8 +21,8 @@ import orjson
 
 from api.store.memory import MemoryStore
 from fleet.admission.latest import KIND, NODES
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.controllers.decide.nodesnow import NODES_MOST
-from fleet.controllers.decide.submitted import unit_in
 from fleet.core.notation.codec import encode_snapshot
 from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.snapshot import Snapshot

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fleet.bindings.attemptwork import lost_in, ran
 from fleet.bindings.faults import AttemptFault, fault_in, to_body
-from fleet.bindings.gone import lost_in, ran
 from fleet.bindings.ownerless import in_the_way, is_ownerless, let_go
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.pod import PodView

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.bindings.named import binding_of, key_of, names
+from fleet.bindings.names import binding_of, key_of, names
 from fleet.values.names import SUBDOMAIN_MAX, subdomain_problems
 from fleet.values.ports import Key, StoredObject
 from fleet.wellknown import unit_name

@@ -25,7 +25,7 @@ from fleet.console.face import Console
 from fleet.console.files import Files
 from fleet.console.login import Login
 from fleet.console.sessions import Sessions
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.hub.face import hub_app
 from fleet.rest.changes import PATH, ChangeStreams
 from fleet.rest.mount import PREFIX, RestFace

@@ -18,7 +18,7 @@ from api.access.oidc.config import read
 from api.access.oidc.metrics import OidcMetrics
 from api.access.oidc.tokens import OidcTokens
 from api.outgoing import OutgoingClient
-from api.outgoing.allowed import AllowList
+from api.outgoing.allowlist import AllowList
 from fleet.cli.failure import Failure
 from fleet.console.attempts import FAILED_MAX
 from fleet.console.login import IssuerClient, Login

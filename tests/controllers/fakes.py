@@ -19,7 +19,7 @@ from fleet.core.model.unit import Component, Seat
 from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
-from fleet.members.dispatched import COMPANIONS
+from fleet.members.dispatchedobjects import COMPANIONS
 from fleet.members.members import ActOutcome, ActResult, Closed, MemberChange, NodeView
 from fleet.members.nodes import ANY_VALUE
 from fleet.values.ports import Body, Key

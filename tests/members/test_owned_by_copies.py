@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.members.discovery import ServedResource
-from fleet.members.dispatched import DispatchedObjects
+from fleet.members.dispatchedobjects import DispatchedObjects
 from fleet.members.index import ByBinding
 
 Body = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.core.model.pod import PodView
 from fleet.members.discovery import ServedResource
-from fleet.members.dispatched import DispatchedObjects
+from fleet.members.dispatchedobjects import DispatchedObjects
 from fleet.members.index import ByBinding
 from fleet.members.inventory import PodSink
 from fleet.members.nodes import MemberNodes

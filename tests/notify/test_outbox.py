@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.models import NotificationRecord
 from fleet.accounts.retention import erase
-from fleet.core.model.told import JobNews
+from fleet.core.model.jobnews import JobNews
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core.model.told import JobNews, receivers_of
+from fleet.core.model.jobnews import JobNews, receivers_of
 from fleet.notify.receiver import asks_for, lasting, receiver_of
 
 Body = dict[str, Any]

@@ -20,7 +20,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.store.memory import MemoryStore
 from api.wire.http import ASGIApp
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.members.kubeconfig import Dial
 from fleet.relays.places import RelayLimits
 from fleet.relays.relays import Relays

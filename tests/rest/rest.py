@@ -18,7 +18,7 @@ from api.access.storedtokens import StoredTokens
 from api.objects.writing import Options, User
 from api.server.app import Api
 from fleet.admission import rules
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.core.notation.codec import decode_snapshot
 from fleet.hub.face import hub_app
 from fleet.rest.columns import JobColumns

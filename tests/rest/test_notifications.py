@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.schema import engine_of, prepare
-from fleet.core.model.told import JobNews
+from fleet.core.model.jobnews import JobNews
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 from fleet.rest.historydb import HistoryDatabase

@@ -17,7 +17,7 @@ from api.store.postgres import PostgresStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.hub.face import hub_app
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import RandomIds, WallClock

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.decide.listed import listed
+from fleet.controllers.decide.decisionrow import listed
 from fleet.controllers.decide.record import RowPacker
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts

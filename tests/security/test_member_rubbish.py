@@ -13,7 +13,7 @@ from fleet.core.model.pod import PodView
 from fleet.core.notation.codec import encode_one
 from fleet.members.connection import HttpAnswer
 from fleet.members.discovery import Catalogue, ServedResource, _aggregated
-from fleet.members.dispatched import DispatchedObjects, KindSink
+from fleet.members.dispatchedobjects import DispatchedObjects, KindSink
 from fleet.members.follow import Follower
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink

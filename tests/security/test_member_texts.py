@@ -16,7 +16,7 @@ from fleet.core.model.amounts import NOTHING
 from fleet.members.connection import ANSWER_BYTES_MAX, Connection, TooLarge, Unreachable
 from fleet.members.discovery import Discovery, ServedResource
 from fleet.members.dispatch import Dispatcher, outcome_of
-from fleet.members.dispatched import STATUS_BYTES_MAX, DispatchedObjects
+from fleet.members.dispatchedobjects import STATUS_BYTES_MAX, DispatchedObjects
 from fleet.members.identity import read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import read_pod

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import api.wire.unsent
+import api.wire.unsentbytes
 from api.transport.edge import Bounds
 from api.transport.serve import Server
 from api.wire.http import AT_HAND_BYTES, JSON, as_read
@@ -114,7 +114,7 @@ async def test_a_client_that_reads_below_the_least_rate_is_cut_off_after_a_grace
 async def test_answers_that_wait_to_be_read_are_bounded_by_user_and_the_others_have_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(api.wire.unsent, "OF_USER_BYTES", COUNT * BYTES * 3 // 2)
+    monkeypatch.setattr(api.wire.unsentbytes, "OF_USER_BYTES", COUNT * BYTES * 3 // 2)
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}}
     binding = {

@@ -31,7 +31,7 @@ from api.transport.serve import Server
 from fleet.bindings.conditions import condition
 from fleet.bindings.failures import failures_of
 from fleet.cli.main import app as fleet
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.kinds import INTERPRETERS, interpreter_of
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls

@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 
 from api.engine.status import StatusError
-from api.objects.shared import SharedBytes
+from api.objects.sharedbytes import SharedBytes
 from api.wire.protobuf.reading import MAGIC
 from api.wire.protobuf.tables import kind_message
 from api.wire.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of, varint
-from api.wire.served import ServedKind
+from api.wire.servedkind import ServedKind
 from fleet.values.ports import StoredObject
 
 _FIRST, _SECOND = tag_of(1), tag_of(2)

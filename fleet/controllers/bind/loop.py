@@ -22,7 +22,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.elastic import with_ranges
 from fleet.bindings.matching import candidate, duplicated_to
-from fleet.bindings.named import key_of
+from fleet.bindings.names import key_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.passing import hub_requires_queue, leaf_of_gang, why_queued
 from fleet.bindings.trees import TreeReader

@@ -18,9 +18,9 @@ from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.elastic import with_replicas
 from fleet.bindings.failures import AttemptFailure, failures_of, with_failure
-from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.matching import candidate, repels
 from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, HeldReservation, nomination_of
+from fleet.bindings.orphans import lost_copies, why_held
 from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import RESERVED, active, owned_by, phase_of, queue_of, unit_key
 from fleet.controllers.decide.commit import PlanCommitter

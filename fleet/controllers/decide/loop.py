@@ -24,7 +24,7 @@ import structlog
 from api.loops.controller import Controller, Source, Teller
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
-from fleet.bindings.lost import is_record
+from fleet.bindings.orphans import is_record
 from fleet.bindings.unit import PLACED_PHASES, phase_of
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort

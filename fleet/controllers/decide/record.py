@@ -2,7 +2,7 @@
 
 Records are history, not state: a record that cannot be written is lost and counted, and never holds up a decision. The
 snapshot is most of a record, and compresses tenfold; of it, only what is another object than in the record before is
-encoded again. Each record has a short row beside it, for lists (listed.py).
+encoded again. Each record has a short row beside it, for lists (decisionrow.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from api.loops.controller import cancelled
-from fleet.controllers.decide.listed import listed
+from fleet.controllers.decide.decisionrow import listed
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Plan

@@ -17,12 +17,12 @@ from fleet.bindings.components import WANTED, wanted_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.elastic import least_of
 from fleet.bindings.idle import idle_kinds
-from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.matching import (
     PREFER,
     ClusterFields,
     candidate,
 )
+from fleet.bindings.orphans import lost_copies, why_held
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import owned_by, queue_of, unit_key
 from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit

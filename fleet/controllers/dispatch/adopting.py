@@ -17,11 +17,11 @@ from api.engine.status import StatusError, conflict
 from fleet.admission.selecting import best_policy, policies_for
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition
-from fleet.bindings.named import key_of, names
+from fleet.bindings.names import key_of, names
 from fleet.bindings.unit import unit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
-from fleet.controllers.dispatch.unknown import Bindings
+from fleet.controllers.dispatch.unknowncopies import Bindings
 from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.controllers.fields.starting import Way, dequeued, placed
 from fleet.controllers.runtime.hub import Hub, kind_of, object_key

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fleet.admission.named import PRIORITY
+from fleet.admission.references import PRIORITY
 from fleet.kinds.interpreter import Dependency, Interpreter
 from fleet.values.ports import Body
 from fleet.values.untyped import at, text

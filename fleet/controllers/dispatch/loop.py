@@ -15,15 +15,14 @@ import structlog
 from api.loops.controller import Controller, Source
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
+from fleet.bindings.attemptwork import ran
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failing import avoided_in
 from fleet.bindings.failures import AttemptFailure
-from fleet.bindings.gone import ran
-from fleet.bindings.lost import WAY_OUT, newer_copy
 from fleet.bindings.matching import ClusterFields, candidate
+from fleet.bindings.orphans import WAY_OUT, newer_copy
 from fleet.bindings.unit import reason_of, unit_of
 from fleet.controllers.dispatch.additions import nodes_off
-from fleet.controllers.dispatch.applied import applied, tasks_done
 from fleet.controllers.dispatch.classes import classes_of
 from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
@@ -32,16 +31,17 @@ from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
-from fleet.controllers.dispatch.refused import fails, reason_in, tell_unit
+from fleet.controllers.dispatch.refusals import fails, reason_in, tell_unit
+from fleet.controllers.dispatch.results import applied, tasks_done
 from fleet.controllers.dispatch.telling import outcome_of
 from fleet.controllers.dispatch.withdraw import Withdrawal
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.gathering import MemberGathering
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
 from fleet.controllers.runtime.terms import Terms, stamped
-from fleet.controllers.runtime.turned import MemberGathering
 from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
 from fleet.members.members import ActOutcome, ActResult, MemberChange

@@ -15,7 +15,7 @@ from fleet.bindings.components import components_of
 from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
-from fleet.controllers.dispatch.fitted import fitted
+from fleet.controllers.dispatch.jobsize import fitted
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.controllers.fields.rooms import Driver, gang_name

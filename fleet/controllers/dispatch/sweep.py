@@ -4,7 +4,7 @@ Dispatch removes the objects that it knows of; this loop finds those that no loo
 the member first and at the hub after it, so that an object that was just sent always finds its binding.
 
 Copies that were sent after the backup from which the database was restored are no orphans: people may want them. Such
-copies stay, and while a member has one, the loop removes no orphan there (unknown.py).
+copies stay, and while a member has one, the loop removes no orphan there (unknowncopies.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fleet.bindings import binding as b
 from fleet.controllers.dispatch.adopting import Adoption, AdoptionRefusal
 from fleet.controllers.dispatch.dependencies import is_kept, let_stay, share
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
-from fleet.controllers.dispatch.unknown import Bindings, Records, is_unknown
+from fleet.controllers.dispatch.unknowncopies import Bindings, Records, is_unknown
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms, stamp_of
 from fleet.members.members import ActResult, MemberChange

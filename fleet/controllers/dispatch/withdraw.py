@@ -14,7 +14,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.failures import left_behind
 from fleet.bindings.preserved import keep, preserve
 from fleet.controllers.dispatch.dependencies import Dependencies
-from fleet.controllers.dispatch.finished import FinishedWork
+from fleet.controllers.dispatch.finishedwork import FinishedWork
 from fleet.controllers.dispatch.manifests import marks
 from fleet.controllers.dispatch.notice import Notice
 from fleet.controllers.runtime.events import EventRecorder
@@ -140,7 +140,7 @@ class Withdrawal:
 
     async def _remove_older(self, binding: Body, member: str) -> None:
         if b.finished(binding):
-            return  # by this very copy, which finished.py has found
+            return  # by this very copy, which finishedwork.py has found
         await self._remove_companions(binding, member, b.attempt(binding) - 1)
         for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
             older = name == member and b.attempt_of_copy(body) < b.attempt(binding) and not b.deleting(body)

@@ -10,7 +10,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.hub import Hub
-from fleet.core.model.told import JobNews
+from fleet.core.model.jobnews import JobNews
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Receiver, asks_for, receiver_of
 from fleet.notify.sender import SECRET_TYPE

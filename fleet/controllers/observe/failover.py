@@ -21,10 +21,10 @@ from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, wall
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.gathering import MemberGathering
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
-from fleet.controllers.runtime.turned import MemberGathering
 from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
 from fleet.members.members import MemberChange

@@ -12,23 +12,23 @@ from dataclasses import replace
 
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
+from fleet.bindings.attemptwork import lost_in
 from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, is_true, set_condition
 from fleet.bindings.failures import AttemptFailure
 from fleet.bindings.faults import FAILURE, fault_of
 from fleet.bindings.faults import to_body as to_status
-from fleet.bindings.gone import lost_in
 from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of, unit_of
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.observe.gone import loss
+from fleet.controllers.observe.jobstatus import job_status
+from fleet.controllers.observe.lostcopies import loss
 from fleet.controllers.observe.podless import untouched, why_podless
-from fleet.controllers.observe.shown import job_status
 from fleet.controllers.observe.sight import Sight, whole
 from fleet.controllers.runtime.aside import own_conditions
 from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.gathering import MemberGathering
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
-from fleet.controllers.runtime.turned import MemberGathering
 from fleet.kinds import Health, Interpreter, JobState, interpreter_of
 from fleet.members.members import MemberChange
 from fleet.values.ports import Body, Event, Key, StoredObject

@@ -24,7 +24,7 @@ from fleet.bindings.after import (
     waits_for_itself,
 )
 from fleet.bindings.faults import moves_again
-from fleet.bindings.named import binding_of, group_of
+from fleet.bindings.names import binding_of, group_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import INTERPRETERS, word_of
 from fleet.values.ports import Body, Event, EventType, Key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.bindings import binding as b
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.values.ports import Key, StoredObject
 

@@ -46,7 +46,7 @@ from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.members.members import Closed, Members
-from fleet.values.bounded import BoundedValues
+from fleet.values.boundedvalues import BoundedValues
 from fleet.values.ports import Key
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter, which says nothing that a restart does not

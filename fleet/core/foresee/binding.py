@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from fleet.core.foresee.answer import StartAnswer
-from fleet.core.foresee.awaited import held_amounts, resource_holders
+from fleet.core.foresee.blockers import held_amounts, resource_holders
 from fleet.core.foresee.certain import starts
 from fleet.core.foresee.edits import Edit, Hold, MoveTo, Prioritize, Resize, Submit
 from fleet.core.foresee.smallest import smallest

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleet.core.decide import decide
-from fleet.core.foresee import awaited as waited
-from fleet.core.foresee import tried
+from fleet.core.foresee import blockers as waited
+from fleet.core.foresee import trialedits
 from fleet.core.foresee.answer import StartAnswer
-from fleet.core.foresee.awaited import BlockingJobs
+from fleet.core.foresee.blockers import BlockingJobs
 from fleet.core.foresee.change import KINDS, cost, text
 from fleet.core.foresee.estimate import BeyondHorizon, Estimate, NeverStarts, NotEstimated, Outcome, estimate
 from fleet.core.foresee.history import History
@@ -107,7 +107,7 @@ def changes(answer: StartAnswer, unit: Unit) -> dict[str, Any]:
                 "text": text(change),
                 "cost": round(cost(change, unit), 4),
                 "certain": change in answer.certain,
-                "edits": tried.document(change, unit),
+                "edits": trialedits.document(change, unit),
             }
             for change in answer.changes
         ],

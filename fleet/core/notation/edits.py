@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.core.decide import BadSnapshot
-from fleet.core.foresee.awaited import KindName, kind_of
 from fleet.core.foresee.binding import Bottleneck
+from fleet.core.foresee.blockers import KindName, kind_of
 from fleet.core.foresee.edits import AddMember, Edit, ReplaceTree, Submit
 from fleet.core.foresee.explanation import changes
 from fleet.core.foresee.whatif import Comparison, StartTimes, UnitStanding

@@ -14,7 +14,7 @@ from api.access.auth import ISSUER
 from api.access.oidc.config import parse, read
 from api.access.oidc.metrics import OidcMetrics
 from api.access.oidc.tokens import OidcTokens
-from api.access.oidc.watched import WatchedConfiguration
+from api.access.oidc.watchedconfiguration import WatchedConfiguration
 from fleet.values.sections import BadConfiguration
 from tests.api.oidc.issuer import URL, Hand, Issuer, configuration, entry
 

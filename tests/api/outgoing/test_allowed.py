@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from api.outgoing.allowed import AllowList
+from api.outgoing.allowlist import AllowList
 from api.outgoing.special import IPV4, IPV6, plain, public
 
 PUBLIC = [

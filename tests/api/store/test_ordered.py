@@ -8,8 +8,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.store import ordered
-from api.store.ordered import Name, OrderedObjects
+from api.store import orderedobjects
+from api.store.orderedobjects import Name, OrderedObjects
 from fleet.values.ports import Key, StoredObject
 
 NAMES = st.tuples(st.sampled_from(["", "a", "a\0", "ab", "b"]), st.sampled_from([f"n{n}" for n in range(9)]))
@@ -35,7 +35,7 @@ def test_an_ordered_and_its_copies_answer_as_sorted_dicts_of_the_same_moments(
     steps: list[tuple[str, Name]], asked: tuple[str | None, Name | None], limit: int
 ) -> None:
     world: dict[Name, StoredObject] = {}
-    with patch.object(ordered, "LEAF", 2):  # so that few objects make many leaves
+    with patch.object(orderedobjects, "LEAF", 2):  # so that few objects make many leaves
         one = OrderedObjects()
         moments: list[tuple[OrderedObjects, dict[Name, StoredObject]]] = []
         for revision, (what, name) in enumerate(steps):
@@ -55,7 +55,7 @@ def test_an_ordered_and_its_copies_answer_as_sorted_dicts_of_the_same_moments(
 
 
 def test_a_change_after_a_copy_copies_one_leaf() -> None:
-    names = [("default", f"n{number:05}") for number in range(5 * ordered.LEAF)]
+    names = [("default", f"n{number:05}") for number in range(5 * orderedobjects.LEAF)]
     one = OrderedObjects(names, [stored(name, 1) for name in names])
     before = one.copy()
     one.put(names[700], stored(names[700], 2))

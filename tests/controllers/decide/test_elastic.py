@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from fleet.admission.latest import KIND
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.core.model.unit import Phase
 from fleet.core.notation.codec import decode_snapshot
 from fleet.core.snapshot import Snapshot

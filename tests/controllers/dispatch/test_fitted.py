@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from fleet.controllers.dispatch.fitted import fitted
+from fleet.controllers.dispatch.jobsize import fitted
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.unit import Component
 from fleet.kinds import interpreter_of

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from fleet.accounts.recorder import Recorder
 from fleet.accounts.schema import engine_of
-from fleet.controllers.history.finished import FinishedJobs
+from fleet.controllers.history.finishedjobs import FinishedJobs
 from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.runtime.hub import ControllerConfig
 from tests.controllers.world import World, hub, member

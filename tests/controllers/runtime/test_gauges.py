@@ -10,7 +10,7 @@ from fleet.controllers.runtime import gauges
 from fleet.controllers.runtime.metrics import size_of
 from fleet.core.snapshot import Snapshot
 from fleet.members.nodes import MemberNodes, read_node
-from fleet.values.bounded import BoundedValues
+from fleet.values.boundedvalues import BoundedValues
 from tests.builders import GIB, GPU, MemberBuilder, amounts, member, snapshot, tree, unit
 from tests.controllers.runtime.large import large_fleet
 from tests.controllers.runtime.metrics_page import PAGE, stated_rows

@@ -14,7 +14,7 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.server.health import Metrics as ApiMetrics
 from api.store.memory import MemoryStore
-from api.wire.unsent import UnsentBytes
+from api.wire.unsentbytes import UnsentBytes
 from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.controllers.runtime.turned import MemberGathering
+from fleet.controllers.runtime.gathering import MemberGathering
 from tests.controllers.fastloop import settle
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.core.decide import decide
-from fleet.core.foresee.awaited import LISTED, MOST, NAMED, BlockingRole, blocking_jobs, document
+from fleet.core.foresee.blockers import LISTED, MOST, NAMED, BlockingRole, blocking_jobs, document
 from fleet.core.model.reason import Code
 from fleet.core.snapshot import Config, Snapshot
 from fleet.kinds import named_kind

@@ -29,7 +29,7 @@ from fleet.core.foresee.change import (
 )
 from fleet.core.foresee.edits import edited
 from fleet.core.foresee.smallest import least, smallest
-from fleet.core.foresee.tried import edits_of
+from fleet.core.foresee.trialedits import edits_of
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Taint
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Toleration

@@ -25,7 +25,7 @@ from fleet.core.model.order import queue_order
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import Band, band_of, weight
 from fleet.core.placement.greedy.situation import Pairs
-from fleet.core.placement.linked.linked import LinkedProblem
+from fleet.core.placement.linked.model import LinkedProblem
 from fleet.core.placement.packing.layout import packed_anew
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import GangPart, Space, slots

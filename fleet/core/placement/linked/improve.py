@@ -16,7 +16,7 @@ from fleet.core.model.plan import Certificate, Stage
 from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, value, worth
 from fleet.core.placement.greedy.situation import Pairs, Situation
 from fleet.core.placement.linked.decode import askable, decode, refined, repacked, sound
-from fleet.core.placement.linked.linked import LinkedProblem, build
+from fleet.core.placement.linked.model import LinkedProblem, build
 from fleet.core.placement.problem import Answer, Solver
 from fleet.core.placement.reservation.profile import Profile
 

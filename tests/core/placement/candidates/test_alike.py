@@ -12,7 +12,7 @@ from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import service_order
 from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, place
-from fleet.core.placement.linked.linked import build
+from fleet.core.placement.linked.model import build
 from fleet.core.quota.tiers import Alike, Tier
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot

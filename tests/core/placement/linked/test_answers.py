@@ -14,7 +14,7 @@ from fleet.core.notation import codec
 from fleet.core.placement.candidates.candidate import Candidate, without
 from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.linked.decode import refined
-from fleet.core.placement.linked.linked import build
+from fleet.core.placement.linked.model import build
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.problem import Answer, Problem, VictimProblem
 from fleet.core.placement.reservation.profile import Profile

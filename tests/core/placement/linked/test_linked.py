@@ -17,7 +17,7 @@ from fleet.core.placement.candidates.candidate import Group
 from fleet.core.placement.candidates.eligibility import Policies
 from fleet.core.placement.greedy.greedy import age_bucket, weight
 from fleet.core.placement.linked.decode import decode
-from fleet.core.placement.linked.linked import build
+from fleet.core.placement.linked.model import build
 from fleet.core.placement.packing.layout import lay_out
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Space

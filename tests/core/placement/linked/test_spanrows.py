@@ -7,7 +7,7 @@ import pytest
 from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.unit import Nomination, Seat
-from fleet.core.placement.linked.linked import build
+from fleet.core.placement.linked.model import build
 from fleet.core.placement.problem import ALONE, GangClass, GangKind, Lane, LimitRow, OutlastedSpans, Problem
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat

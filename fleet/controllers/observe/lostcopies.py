@@ -8,8 +8,8 @@ policy with failover for applications starts the job anew.
 from __future__ import annotations
 
 from fleet.bindings import binding as b
+from fleet.bindings.attemptwork import lost_in, ran
 from fleet.bindings.faults import AttemptFault
-from fleet.bindings.gone import lost_in, ran
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import ActResult
 from fleet.values.ports import StoredObject

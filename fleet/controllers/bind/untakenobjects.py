@@ -14,7 +14,7 @@ from fleet.admission.selecting import best_policy, policies_for, untaken, why_un
 from fleet.admission.travel import NEVER_GROUPS
 from fleet.admission.workloads import WITH_PODS, carries_pods
 from fleet.bindings import binding as b
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import interpreter_for

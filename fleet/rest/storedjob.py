@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from api.engine.kind import Kind
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, why_untaken
 from fleet.bindings import binding as b
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
 from fleet.rest.standing import StoredJob

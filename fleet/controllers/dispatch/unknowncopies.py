@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import orjson
 
 from fleet.bindings import binding as b
-from fleet.bindings.lost import COPIES, entries
+from fleet.bindings.orphans import COPIES, entries
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms

@@ -14,7 +14,7 @@ from api.admission.causes import forbidden
 from api.engine.status import Cause
 from api.objects.writing import Review
 from fleet.bindings.faults import moves_again
-from fleet.bindings.named import binding_of
+from fleet.bindings.names import binding_of
 from fleet.kinds.interpreter import Interpreter, JobState
 from fleet.values.ports import Body
 from fleet.values.untyped import at, mapping, rows, text

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.cli.declared import know_kinds
+from fleet.cli.declarations import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.kinds import interpreter_of

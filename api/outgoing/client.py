@@ -1,7 +1,8 @@
 """The one client for requests of the hub to servers that are named to it: webhooks, issuers, receivers of audits.
 
-Each request goes by https to an address that is looked up once and then checked (allowed.py). No redirect is followed,
-no proxy of the environment is used, no cookie is kept, and both the time and the size of an answer are bounded.
+Each request goes by https to an address that is looked up once and then checked (allowlist.py). No redirect is
+followed, no proxy of the environment is used, no cookie is kept, and both the time and the size of an answer are
+bounded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import aiohttp
 import yarl
 
-from api.outgoing.allowed import AllowList
+from api.outgoing.allowlist import AllowList
 from api.outgoing.errors import OutgoingError, Reason
 from api.outgoing.reach import Reach, Resolver
 
