@@ -47,15 +47,15 @@ LONG_RUNNING = frozenset({"attach", "dial", "exec", "log", "portforward", "proxy
 Work = Callable[[Request, Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 
-class Seat:
+class RequestPlace:
     """The place of one request among the others, once it is classified."""
 
-    __slots__ = ("_fairness", "active", "cls", "flow", "granted", "level", "seats", "sort", "spent")
+    __slots__ = ("_fairness", "cls", "flow", "granted", "level", "seated", "seats", "sort", "spent")
 
     def __init__(self, fairness: Fairness, cls: Class, seats: int) -> None:
         self._fairness, self.cls, self.level, self.flow = fairness, cls, cls.level, cls.flow
         self.seats = seats
-        self.active = False
+        self.seated = False
         self.sort: tuple[object, ...] | None = None  # of a list, whose time is remembered
         self.spent = self.granted = 0.0  # time on the loop; what is charged already for the next step
 
@@ -68,8 +68,8 @@ class Seat:
 
     def leave(self) -> None:
         """Give the seats back; may be called more than once."""
-        if self.active:
-            self.active = False
+        if self.seated:
+            self.seated = False
             self._fairness.left(self)
 
 
@@ -111,8 +111,8 @@ class Fairness:
         """The reader of a new connection."""
         return Reader(self)
 
-    def seat(self, cls: Class, seats: int) -> Seat:
-        return Seat(self, cls, seats)
+    def place(self, cls: Class, seats: int) -> RequestPlace:
+        return RequestPlace(self, cls, seats)
 
     # -- seats
 
@@ -120,8 +120,8 @@ class Fairness:
         """Classify the request. Returns what is to be awaited before it goes on, which may raise StatusError 429; None
         for one that has its seat, or needs none."""
         request_class = self._config.classify(request.user, attributes)
-        seat = request.seat = Seat(self, request_class, 1)
-        level, flow = request_class.level, seat.flow
+        place = request.place = RequestPlace(self, request_class, 1)
+        level, flow = request_class.level, place.flow
         flow.company = COMPANY if flow.in_use or len(flow) else max(flow.company - 1, 0)
         request.alone = not flow.company
         reader: Reader | None = request.scope.get(SCOPE)
@@ -129,101 +129,103 @@ class Fairness:
         if level.limits.exempt or attributes.subresource in LONG_RUNNING:
             return None
         if attributes.verb == "list" or request.method != "GET":
-            self._estimate(seat, request, attributes)
+            self._estimate(place, request, attributes)
         if reader is not None and reader.late:
-            raise self._refused(seat, "time-out")
+            raise self._refused(place, "time-out")
         scheduler = self.scheduler
         turned = turned or not (scheduler.waiting or self._round >= self._bound)
-        if not turned or not scheduler.take(level, seat.flow, seat.seats):
-            return self._queue(seat)
-        seat.active = True
+        if not turned or not scheduler.take(level, place.flow, place.seats):
+            return self._queue(place)
+        place.seated = True
         request_class.tally.dispatched += 1
         return None
 
-    def _estimate(self, seat: Seat, request: Request, attributes: Attributes) -> None:
+    def _estimate(self, place: RequestPlace, request: Request, attributes: Attributes) -> None:
         """The seats of a request: by the time that a list like it took, or by the size of the body."""
         if attributes.verb == "list" and not attributes.name:
             limit = request.query.get("limit", "")
             size = int(limit).bit_length() if limit.isascii() and limit.isdigit() and len(limit) < 10 else 0
-            seat.sort = (attributes.group, attributes.resource, attributes.namespace, size)
-            seat.seats = min(1 + int(self._lists.get(seat.sort, 0.0) / SEAT_S), SEATS_MAX)
+            place.sort = (attributes.group, attributes.resource, attributes.namespace, size)
+            place.seats = min(1 + int(self._lists.get(place.sort, 0.0) / SEAT_S), SEATS_MAX)
             return
         length = request.header(b"content-length")
         if len(length) > 5 and length.isascii() and length.isdigit():
-            seat.seats = min(1 + int(length[:12]) // BODY_BYTES, SEATS_MAX)
+            place.seats = min(1 + int(length[:12]) // BODY_BYTES, SEATS_MAX)
 
-    async def _queue(self, seat: Seat) -> None:
-        scheduler, level = self.scheduler, seat.level
+    async def _queue(self, place: RequestPlace) -> None:
+        scheduler, level = self.scheduler, place.level
         if not level.limits.queues:
-            if not scheduler.take(level, seat.flow, seat.seats):
-                raise self._refused(seat, "concurrency-limit")
-            seat.active = True
-        if not self._light(seat) or not (seat.active or scheduler.take(level, seat.flow, seat.seats)):
-            await self._wait_in_queue(seat)
-        seat.active = True
-        seat.cls.tally.dispatched += 1
+            if not scheduler.take(level, place.flow, place.seats):
+                raise self._refused(place, "concurrency-limit")
+            place.seated = True
+        if not self._light(place) or not (place.seated or scheduler.take(level, place.flow, place.seats)):
+            await self._wait_in_queue(place)
+        place.seated = True
+        place.cls.tally.dispatched += 1
 
-    async def _wait_in_queue(self, seat: Seat) -> None:
-        turn = self._wait(seat)
+    async def _wait_in_queue(self, place: RequestPlace) -> None:
+        turn = self._wait(place)
         if turn is None:
-            raise self._refused(seat, "queue-full")
+            raise self._refused(place, "queue-full")
         began = perf_counter()
         if not await turn:
-            raise self._refused(seat, "time-out")
-        self.counts.waited(seat.level.name, perf_counter() - began)
+            raise self._refused(place, "time-out")
+        self.counts.waited(place.level.name, perf_counter() - began)
 
-    def _refused(self, seat: Seat, why: str) -> StatusError:
-        self.counts.refused(seat.cls.tally, why)
+    def _refused(self, place: RequestPlace, why: str) -> StatusError:
+        self.counts.refused(place.cls.tally, why)
         return StatusError(429, "TooManyRequests", "Too many requests, please try again later.", retry_after_s=1)
 
-    def left(self, seat: Seat) -> None:
-        self.scheduler.leave(seat.level, seat.flow, seat.seats)
-        if seat.sort is not None:
-            known = self._lists.get(seat.sort, 0.0)
+    def left(self, place: RequestPlace) -> None:
+        self.scheduler.leave(place.level, place.flow, place.seats)
+        if place.sort is not None:
+            known = self._lists.get(place.sort, 0.0)
             if known or len(self._lists) < LISTS_KEPT:
-                self._lists[seat.sort] = max(seat.spent, known * FORGET)
+                self._lists[place.sort] = max(place.spent, known * FORGET)
         if self.scheduler.waiting:
             self._turn_soon()
 
     # -- turns
 
-    def turn_of(self, seat: Seat) -> asyncio.Future[bool] | None:
+    def turn_of(self, place: RequestPlace) -> asyncio.Future[bool] | None:
         """The turn that a request with a seat waits for before its next step; None where it need not wait."""
-        free = self._light(seat) if self.scheduler.waiting else self._round < self._bound
-        return None if free else self._wait(seat)
+        free = self._light(place) if self.scheduler.waiting else self._round < self._bound
+        return None if free else self._wait(place)
 
-    def _light(self, seat: Seat) -> bool:
+    def _light(self, place: RequestPlace) -> bool:
         """Whether the request goes on before all that wait. Rounds are short then for a while, where it is the only one
         of its flow: there are more steps of it to come. Flows with many requests gain nothing by short rounds."""
-        if self._round >= ROUND_S or not self.scheduler.light(seat.level, seat.flow):
+        if self._round >= ROUND_S or not self.scheduler.light(place.level, place.flow):
             return False
-        if seat.flow.in_use <= seat.seats:
+        if place.flow.in_use <= place.seats:
             self._short, self._bound = SHORT_ROUNDS, SHORT_S
         return True
 
-    def spend(self, seat: Seat | None, seconds: float) -> None:
+    def spend(self, place: RequestPlace | None, seconds: float) -> None:
         """A step has taken so long on the loop: less, where other processes have had the processor meanwhile."""
         if seconds > LONG_S:
             seconds = min(seconds, thread_time() - self._processor)
         self._round += seconds
         if not self._turning:
             self._turn_soon()
-        if seat is not None and seat.active:
-            seat.spent += seconds
+        if place is not None and place.seated:
+            place.spent += seconds
             if self.scheduler.waiting:
                 self._step += (max(seconds, STEP_LEAST_S) - self._step) * WEIGHT
-                self.scheduler.charge(seat.level, seat.flow, seconds - seat.granted)
-            seat.granted = 0.0
+                self.scheduler.charge(place.level, place.flow, seconds - place.granted)
+            place.granted = 0.0
 
-    def _wait(self, seat: Seat) -> asyncio.Future[bool] | None:
+    def _wait(self, place: RequestPlace) -> asyncio.Future[bool] | None:
         """Whether the turn has come (else the wait was too long); None where the queue is full."""
         assert self._loop is not None
         future: asyncio.Future[bool] = self._loop.create_future()
-        estimate = self._step if seat.active else self._step + max(seat.seats - 1, 0) * SEAT_S
-        place = WaitingStep(seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.active, (future, seat))
-        if not self.scheduler.wait(place):
+        estimate = self._step if place.seated else self._step + max(place.seats - 1, 0) * SEAT_S
+        step = WaitingStep(
+            place.level, place.flow, place.seats, estimate, self._loop.time(), place.seated, (future, place)
+        )
+        if not self.scheduler.wait(step):
             return None
-        future.add_done_callback(lambda done: self.scheduler.drop(place) if done.cancelled() else None)
+        future.add_done_callback(lambda done: self.scheduler.drop(step) if done.cancelled() else None)
         self._turn_soon()
         return future
 
@@ -242,17 +244,17 @@ class Fairness:
         self._short -= self._short > 0
         self._bound = SHORT_S if self._short else ROUND_S
         while granted < self._bound:
-            place = self.scheduler.next()
-            if place is None:
+            step = self.scheduler.next()
+            if step is None:
                 break
-            granted += place.estimate_s
-            future, seat = place.owner
+            granted += step.estimate_s
+            future, place = step.owner
             if not future.done():
-                seat.active = True
-                seat.granted = place.estimate_s
+                place.seated = True
+                place.granted = step.estimate_s
                 future.set_result(True)
-            elif not place.seated:
-                self.scheduler.leave(place.level, place.flow, place.seats)
+            elif not step.seated:
+                self.scheduler.leave(step.level, step.flow, step.seats)
         if self.scheduler.waiting:
             if granted:
                 self._turn_soon()
@@ -266,8 +268,8 @@ class Fairness:
         """Refuse what has waited too long."""
         assert self._loop is not None
         self._timer = None
-        for place in self.scheduler.overdue(self._loop.time() - WAIT_S):
-            future, _ = place.owner
+        for step in self.scheduler.overdue(self._loop.time() - WAIT_S):
+            future, _ = step.owner
             if not future.done():
                 future.set_result(False)
         if self.scheduler.waiting:
@@ -287,8 +289,8 @@ class _MeasuredWork:
         try:
             yield from self._steps()
         finally:
-            if self._request.seat is not None:
-                self._request.seat.leave()
+            if self._request.place is not None:
+                self._request.place.leave()
 
     def _steps(self) -> Generator[Any, None, None]:
         fairness, request, work = self._fairness, self._request, self._work
@@ -300,13 +302,13 @@ class _MeasuredWork:
             except StopIteration:
                 return
             finally:
-                fairness.spend(request.seat, perf_counter() - began)
+                fairness.spend(request.place, perf_counter() - began)
             error = None
             try:
                 yield step
-                seat = request.seat
-                if seat is not None and seat.active:
-                    turn = fairness.turn_of(seat)
+                place = request.place
+                if place is not None and place.seated:
+                    turn = fairness.turn_of(place)
                     if turn is not None:
                         yield from turn.__await__()
             except BaseException as raised:  # the work decides, as when it is awaited itself

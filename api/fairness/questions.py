@@ -45,8 +45,8 @@ class Questions:
 
     async def _wait(self, flow: Flow) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        place = WaitingStep(self._level, flow, 1, ESTIMATE_S, time.monotonic(), False, turn)
-        if not self._scheduler.wait(place):
+        step = WaitingStep(self._level, flow, 1, ESTIMATE_S, time.monotonic(), False, turn)
+        if not self._scheduler.wait(step):
             whose = "your" if len(flow.arrived) >= OF_USER else "other"
             raise _refused(f"{whose} questions are being answered")
         self._go_on()
@@ -57,18 +57,18 @@ class Questions:
             raise _refused("other questions take too long") from None
         finally:
             if turn.cancelled():
-                self._scheduler.drop(place)
+                self._scheduler.drop(step)
 
     def _leave(self, flow: Flow) -> None:
         self._scheduler.leave(self._level, flow, 1)
         self._go_on()
 
     def _go_on(self) -> None:
-        while (place := self._scheduler.next()) is not None:
-            if place.owner.done():  # whoever asked has gone
-                self._scheduler.leave(place.level, place.flow, place.seats)
+        while (step := self._scheduler.next()) is not None:
+            if step.owner.done():  # whoever asked has gone
+                self._scheduler.leave(step.level, step.flow, step.seats)
             else:
-                place.owner.set_result(None)
+                step.owner.set_result(None)
 
 
 def _refused(why: str) -> StatusError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from api.fairness.config import Class
 
 if TYPE_CHECKING:
-    from api.fairness.gate import Fairness, Seat
+    from api.fairness.gate import Fairness, RequestPlace
 
 SCOPE = "fleet.reader"  # where a request has the reader of its connection
 
@@ -22,19 +22,19 @@ class Reader:
     """One connection. `turned`: its reading had a turn, which counts for the request as well; `late`: the turn did not
     come in time."""
 
-    __slots__ = ("_fairness", "_seat", "late", "turned")
+    __slots__ = ("_fairness", "_place", "late", "turned")
 
     def __init__(self, fairness: Fairness) -> None:
         self._fairness = fairness
-        self._seat: Seat | None = None  # takes no seats: it stands for the flow
+        self._place: RequestPlace | None = None  # takes no seats: it stands for the flow
         self.turned = self.late = False
 
     def turn(self) -> asyncio.Future[bool] | None:
         """What is to be waited for before the next request is read; None where it need not wait."""
-        seat = self._seat
-        if seat is None:
+        place = self._place
+        if place is None:
             return None
-        turn = self._fairness.turn_of(seat)
+        turn = self._fairness.turn_of(place)
         self.turned, self.late = turn is None, False
         return turn
 
@@ -43,17 +43,17 @@ class Reader:
 
     def spend(self, seconds: float) -> None:
         """Reading has taken so long on the loop."""
-        seat = self._seat
-        if seat is not None:
-            seat.active = True
-        self._fairness.spend(seat, seconds)
-        if seat is not None:
-            seat.active = False
+        place = self._place
+        if place is not None:
+            place.seated = True
+        self._fairness.spend(place, seconds)
+        if place is not None:
+            place.seated = False
 
     def classified(self, found: Class) -> bool:
         """What was read is of this class. Returns whether it has had its turn."""
-        seat, turned, self.turned = self._seat, self.turned, False
-        if seat is None or seat.cls is not found:
-            turned = turned and seat is not None and seat.flow is found.flow
-            self._seat = None if found.level.limits.exempt else self._fairness.seat(found, 0)
+        place, turned, self.turned = self._place, self.turned, False
+        if place is None or place.cls is not found:
+            turned = turned and place is not None and place.flow is found.flow
+            self._place = None if found.level.limits.exempt else self._fairness.place(found, 0)
         return turned

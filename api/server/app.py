@@ -193,8 +193,8 @@ class Api:
         if answer is None:
             return
         guard(request, answer)
-        if request.seat is not None:
-            request.seat.answered(answer)
+        if request.place is not None:
+            request.place.answered(answer)
         if isinstance(answer, Upgrade):
             self.metrics.count(label[0], label[1], 101, None)
             request.record.started(101)

@@ -1,7 +1,7 @@
 """Taking connections in: counted before anything is read from them or spent on their TLS.
 
 The servers of asyncio and uvloop make a transport, and begin a handshake, for every client. So connections are accepted
-here, and only those that have a slot get one.
+here, and only those that have a place get one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
-from api.transport.edge import Bounds, Connections, Slot
+from api.transport.edge import Bounds, ConnectionPlace, Connections
 
 ACCEPTED_AT_ONCE = 128  # then the loop gets a turn
 PAUSE_S = 0.5  # when the process has no file descriptor left
@@ -23,13 +23,13 @@ log = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """One listening socket, in the shape of an asyncio server. `make` gets the connection's slot; its protocol gives
-    the slot back when the connection is lost. `tls` may be set anew, for the connections to come."""
+    """One listening socket, in the shape of an asyncio server. `make` gets the connection's place; its protocol gives
+    the place back when the connection is lost. `tls` may be set anew, for the connections to come."""
 
     def __init__(
         self,
         sock: socket.socket,
-        make: Callable[[Slot], asyncio.Protocol],
+        make: Callable[[ConnectionPlace], asyncio.Protocol],
         connections: Connections,
         bounds: Bounds,
         *,
@@ -88,12 +88,12 @@ class Acceptor:
                 self._loop.remove_reader(self._socket.fileno())
                 self._pause = self._loop.call_later(PAUSE_S, self._resume)
                 return
-            slot = self._connections.enter(address[0])
-            if slot is None:
+            place = self._connections.enter(address[0])
+            if place is None:
                 connection.close()
                 continue
             connection.setblocking(False)
-            task = self._loop.create_task(self._handshake(connection, slot))
+            task = self._loop.create_task(self._handshake(connection, place))
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
 
@@ -101,15 +101,15 @@ class Acceptor:
         if not self._closed:
             self._loop.add_reader(self._socket.fileno(), self._accept)
 
-    async def _handshake(self, connection: socket.socket, slot: Slot) -> None:
+    async def _handshake(self, connection: socket.socket, place: ConnectionPlace) -> None:
         """The TLS handshake, and then the protocol; a handshake that fails is nobody's error but the client's."""
         handshake_s = self._bounds.handshake_s if self.tls is not None else None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._make(slot), connection, ssl=self.tls, ssl_handshake_timeout=handshake_s
+                lambda: self._make(place), connection, ssl=self.tls, ssl_handshake_timeout=handshake_s
             )
         except (OSError, asyncio.CancelledError):
-            slot.leave()
+            place.leave()
             connection.close()
 
 

@@ -65,7 +65,7 @@ class EdgeMetrics:
         self._cut.inc()
 
 
-class Slot:
+class ConnectionPlace:
     """One of the connections that a server may have; `leave` may be called more than once."""
 
     __slots__ = ("_address", "_connections")
@@ -88,8 +88,8 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._all = 0
 
-    def enter(self, host: str) -> Slot | None:
-        """A slot for a connection from this address, or None when there are too many."""
+    def enter(self, host: str) -> ConnectionPlace | None:
+        """A place for a connection from this address, or None when there are too many."""
         if self._all >= self._bounds.connections:
             self._metrics.refused("connections")
             return None
@@ -100,7 +100,7 @@ class Connections:
         self._all += 1
         self._by_address[address] += 1
         self._metrics.connections.inc()
-        return Slot(self, address)
+        return ConnectionPlace(self, address)
 
     def left(self, address: str) -> None:
         self._all -= 1

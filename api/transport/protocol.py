@@ -25,7 +25,7 @@ from api.engine.status import StatusError, bad_request
 from api.fairness.reading import SCOPE as READER
 from api.fairness.reading import Reader
 from api.transport.answering import Cycle
-from api.transport.edge import Bounds, EdgeMetrics, Slot
+from api.transport.edge import Bounds, ConnectionPlace, EdgeMetrics
 
 TAKE_OVER = "fleet.takeOver"  # in `scope["extensions"]` of a request that asks for another protocol
 FIRST_REQUEST_S = 1.0  # for the first request of a connection that was made while the server stops
@@ -74,11 +74,11 @@ class BoundedProtocol(HttpToolsProtocol):
         *,
         bounds: Bounds,
         metrics: EdgeMetrics,
-        slot: Slot,
+        place: ConnectionPlace,
         reader: Reader | None,
     ) -> None:
         super().__init__(config, server_state, app_state, asyncio.get_running_loop())
-        self._bounds, self._metrics, self._slot, self._reader = bounds, metrics, slot, reader
+        self._bounds, self._metrics, self._place, self._reader = bounds, metrics, place, reader
         self._turn: asyncio.Future[bool] | None = None  # which the reading of the next request waits for
         self._unread = b""  # came meanwhile
         self._phase = _Phase.BETWEEN
@@ -107,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over = True
-        self._slot.leave()
+        self._place.leave()
         for timer in (self._timer, self._reading, self._ending):
             if timer is not None:
                 timer.cancel()
@@ -243,7 +243,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _take_over(self, head: bytes, protocol: TunnelProtocol) -> None:
         """The application has authorised another protocol: send its head and hand the connection over. The connection
-        keeps its slot among the others until it ends."""
+        keeps its place among the others until it ends."""
         if self._over or self.transport is None or self.transport.is_closing():
             raise ConnectionError("the client has gone")
         self._over = True

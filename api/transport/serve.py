@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from api.access.certificates import ask_for_certificates
 from api.fairness.reading import Reader
 from api.transport.accept import Acceptor, room_for
-from api.transport.edge import Bounds, Connections, EdgeMetrics, Slot
+from api.transport.edge import Bounds, ConnectionPlace, Connections, EdgeMetrics
 from api.transport.protocol import BoundedProtocol
 from api.transport.tls import Certificates, Pair
 from api.wire.http import ASGIApp
@@ -94,14 +94,14 @@ class _Uvicorn(uvicorn.Server):
         for acceptor in self.servers:
             await acceptor.finish(HANDSHAKES_S)  # type: ignore[attr-defined]
 
-    def _protocol(self, slot: Slot) -> asyncio.Protocol:
+    def _protocol(self, place: ConnectionPlace) -> asyncio.Protocol:
         return BoundedProtocol(
             self.config,
             self.server_state,
             self.lifespan.state,
             bounds=self._bounds,
             metrics=self._metrics,
-            slot=slot,
+            place=place,
             reader=self._reader() if self._reader is not None else None,
         )
 

@@ -25,7 +25,7 @@ from api.wire.rights import Attributes
 if TYPE_CHECKING:
     from zlib import _Compress as Packer
 
-    from api.fairness.gate import Seat
+    from api.fairness.gate import RequestPlace
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -49,8 +49,8 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known, `attributes` with what she needs the right to, `seat` and
-    `alone` (the only one of its user) once fairness has classified it. `record`: what the audit log says of it."""
+    """One HTTP request. `user` is filled in once it is known, `attributes` with what she needs the right to, `place`
+    and `alone` (the only one of its user) once fairness has classified it. `record`: what the audit log says of it."""
 
     __slots__ = (
         "_headers",
@@ -59,10 +59,10 @@ class Request:
         "attributes",
         "method",
         "path",
+        "place",
         "receive",
         "record",
         "scope",
-        "seat",
         "user",
     )
 
@@ -74,7 +74,7 @@ class Request:
         self.user = ANONYMOUS
         self.attributes: Attributes | None = None
         self.record: NullRecord = UNRECORDED
-        self.seat: Seat | None = None
+        self.place: RequestPlace | None = None
         self.alone = False
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None

@@ -1,6 +1,7 @@
 """Which policy an object follows: Karmada's rules, as pure functions.
 
-The rules have corners that users rely on: the order of policies, and a claim that holds until a policy may pre-empt it.
+The rules have corners that users rely on: the order of policies, and when another policy than the one that an object
+follows may pre-empt it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def of_namespace(policy: Body) -> bool:
     return bool(policy["metadata"].get("namespace"))
 
 
-def policy_claim(policy: Body) -> str:
+def policy_reference(policy: Body) -> str:
     """How a binding's annotation names the policy: "PropagationPolicy ns/name", "ClusterPropagationPolicy name"."""
     meta = policy["metadata"]
     if meta.get("namespace"):
@@ -58,11 +59,12 @@ def policy_claim(policy: Body) -> str:
     return f"ClusterPropagationPolicy {meta['name']}"
 
 
-def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body | None:
+def best_policy(body: Body, policies: Iterable[Body], followed_policy: str = "") -> Body | None:
     """The policy that the object follows, or None.
 
     Namespaced before cluster-wide, then higher priority, then the closer selector, then by name. The policy that the
-    object already follows (`claim`) keeps it as long as it matches, unless a better one says `preemption: Always`.
+    object already follows (`followed_policy`: the reference to it) keeps it as long as it matches, unless a better one
+    says `preemption: Always`.
     """
     ranked: list[tuple[tuple[int, int, int, str], Body]] = []
     for policy in policies:
@@ -78,7 +80,7 @@ def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body |
     if not ranked:
         return None
     for order, policy in ranked:
-        if claim and policy_claim(policy) == claim:
+        if followed_policy and policy_reference(policy) == followed_policy:
             better = [p for o, p in ranked if o[:2] < order[:2] and p["spec"].get("preemption") == "Always"]
             return better[0] if better else policy
     return ranked[0][1]
@@ -93,7 +95,7 @@ def why_untaken(body: Body, policies: Iterable[Body]) -> str:
             if named == api_version or named.rpartition("/")[0] != group:
                 continue
             if selects([{**selector, "apiVersion": api_version}], body, policy["metadata"].get("namespace", "")):
-                return f"{policy_claim(policy)} names {named} {body['kind']}, and the hub has it as {api_version}"
+                return f"{policy_reference(policy)} names {named} {body['kind']}, and the hub has it as {api_version}"
     return UNTAKEN
 
 

@@ -16,7 +16,7 @@ from api.objects.objects import EVERY_KIND, Objects
 from api.objects.writing import Review, Rule
 from fleet.admission import misspelt
 from fleet.admission.latesttree import latest_tree
-from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken, why_untaken
+from fleet.admission.selecting import best_policy, policies_for, policy_reference, untaken, why_untaken
 from fleet.admission.workloads import carries_pods, kinds_in_words
 from fleet.bindings import binding as b
 from fleet.bindings.leaf import leaf_for
@@ -64,7 +64,7 @@ class UntakenRule:
             return
         reader = interpreter_for(kind)
         if reader is None:
-            yield f"{policy_claim(policy)} does not take it to members, since it has pods: {kinds_in_words()}"
+            yield f"{policy_reference(policy)} does not take it to members, since it has pods: {kinds_in_words()}"
             return
         if at(policy, "spec", "suspension", "scheduling") is True:
             yield self._queueless(f"{kind.kind} {key.namespace}/{key.name}", key.namespace, b.labels_of(new))

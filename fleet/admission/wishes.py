@@ -12,7 +12,7 @@ from api.admission.causes import invalid
 from api.engine.status import Cause
 from fleet.bindings import after
 from fleet.bindings.notice import NOTICE_MAX_S
-from fleet.core.model.jobnews import receivers_of
+from fleet.core.model.notificationevent import receivers_of
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import digits, mapping, text

@@ -16,7 +16,7 @@ PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"  # sta
 
 
 @dataclass(frozen=True, slots=True)
-class HeldReservation:
+class ReservedPlacement:
     """The member of a Reserved unit, since when and until when it waits for that, and the inputs of the decision: the
     binding's `generation` and its `queue`."""
 
@@ -31,7 +31,7 @@ class HeldReservation:
     grows: bool = False  # its member has to add nodes for it
 
 
-def nomination_of(unit: Body | None) -> HeldReservation | None:
+def reserved_placement_of(unit: Body | None) -> ReservedPlacement | None:
     """None for a unit that is not Reserved, and for one whose nomination does not parse."""
     entry = b.status_of(unit).get(NOMINATION)
     if phase_of(unit) != RESERVED or not isinstance(entry, dict) or not entry.get("member"):
@@ -44,19 +44,21 @@ def nomination_of(unit: Body | None) -> HeldReservation | None:
     share_until = seconds(entry.get("shareUntil") or "")
     replicas = tuple((str(name), whole(count)) for name, count in mapping(entry.get("replicas")).items())
     grows = entry.get("grows") is True
-    return HeldReservation(str(entry["member"]), since, until, generation, where, domain, share_until, replicas, grows)
+    return ReservedPlacement(
+        str(entry["member"]), since, until, generation, where, domain, share_until, replicas, grows
+    )
 
 
-def to_body(nomination: HeldReservation) -> Body:
+def to_body(placement: ReservedPlacement) -> Body:
     """As in the unit's status."""
     return {
-        "member": nomination.member,
-        "since": rfc3339(nomination.since),
-        "until": rfc3339(nomination.until),
-        "bindingGeneration": nomination.generation,
-        "queue": nomination.queue,
-        **({"domain": nomination.domain} if nomination.domain else {}),
-        **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
-        **({"replicas": dict(nomination.replicas)} if nomination.replicas else {}),
-        **({"grows": True} if nomination.grows else {}),
+        "member": placement.member,
+        "since": rfc3339(placement.since),
+        "until": rfc3339(placement.until),
+        "bindingGeneration": placement.generation,
+        "queue": placement.queue,
+        **({"domain": placement.domain} if placement.domain else {}),
+        **({"shareUntil": rfc3339(placement.share_until)} if placement.share_until is not None else {}),
+        **({"replicas": dict(placement.replicas)} if placement.replicas else {}),
+        **({"grows": True} if placement.grows else {}),
     }

@@ -14,7 +14,7 @@ from email.message import EmailMessage
 
 import orjson
 
-from fleet.core.model.jobnews import JobNews
+from fleet.core.model.notificationevent import NotificationEvent
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Mail, MessageForm
 from fleet.values.durations import human
@@ -22,11 +22,11 @@ from fleet.values.times import rfc3339
 
 _SECRET_PREFIX = "whsec_"  # of a signing key in base64, as Standard Webhooks write it
 _VERB = {
-    JobNews.STARTED: "has started",
-    JobNews.SUCCEEDED: "has succeeded",
-    JobNews.FAILED: "has failed",
-    JobNews.EVICTED: "was evicted",
-    JobNews.WAITS_LONG: "still waits",
+    NotificationEvent.STARTED: "has started",
+    NotificationEvent.SUCCEEDED: "has succeeded",
+    NotificationEvent.FAILED: "has failed",
+    NotificationEvent.EVICTED: "was evicted",
+    NotificationEvent.WAITS_LONG: "still waits",
 }
 
 
@@ -36,7 +36,7 @@ def line(happening: Happening) -> str:
     size = f" ({happening.gpus} GPUs)" if happening.gpus else ""
     where = f" in {happening.member}" if happening.member else ""
     said = f"{job}{size} {_VERB[happening.told]}{where}"
-    if happening.told is JobNews.WAITS_LONG:
+    if happening.told is NotificationEvent.WAITS_LONG:
         said += f" after {human(max(0.0, happening.at - happening.submitted))}"
     why = happening.message or happening.why
     return f"{said}: {why}" if why else said

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.accounts.fold import JobLife
 from fleet.accounts.run import AttemptOutcome
-from fleet.core.model.jobnews import JobNews
+from fleet.core.model.notificationevent import NotificationEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Happening:
     """One event of one job. `at`, `submitted`: epoch seconds. `number`: its attempt; with job and event it names the
     happening, so that a repeated look finds the same one. `why`: a code of docs/reference/reasons.md."""
 
-    told: JobNews
+    told: NotificationEvent
     at: float
     uid: str
     namespace: str
@@ -40,7 +40,7 @@ class Happening:
 
     @staticmethod
     def of_json(found: dict[str, Any]) -> Happening:
-        return Happening(**{**found, "told": JobNews(found["told"])})
+        return Happening(**{**found, "told": NotificationEvent(found["told"])})
 
 
 def happenings(before: JobLife | None, after: JobLife, at: float) -> Iterator[Happening]:
@@ -48,23 +48,25 @@ def happenings(before: JobLife | None, after: JobLife, at: float) -> Iterator[Ha
     was, run = before.run if before is not None else None, after.run
     started = was.number if was is not None and was.started is not None else 0
     if run is not None and run.started is not None and run.number > started:
-        yield _of(after, JobNews.STARTED, run.started, member=run.member)
+        yield _of(after, NotificationEvent.STARTED, run.started, member=run.member)
     if after.evictions > (before.evictions if before is not None else 0) and run is not None:
         left = next((one for one in (run, *reversed(after.earlier)) if one.outcome == AttemptOutcome.EVICTED), run)
-        yield _of(after, JobNews.EVICTED, left.ended or at, member=left.member, why=left.why)
-    if after.ended is not None and (before is None or before.ended is None) and after.state in tuple(JobNews):
+        yield _of(after, NotificationEvent.EVICTED, left.ended or at, member=left.member, why=left.why)
+    if after.ended is not None and (before is None or before.ended is None) and after.state in tuple(NotificationEvent):
         member = run.member if run is not None else None
-        yield _of(after, JobNews(after.state), after.ended, member=member, why=after.why, message=after.message)
+        yield _of(
+            after, NotificationEvent(after.state), after.ended, member=member, why=after.why, message=after.message
+        )
 
 
 def waits_long(life: JobLife, at: float) -> Happening:
     """A job that has not started yet; a receiver says how long is long."""
-    return _of(life, JobNews.WAITS_LONG, at, why=life.spell[0] if life.spell is not None else None)
+    return _of(life, NotificationEvent.WAITS_LONG, at, why=life.spell[0] if life.spell is not None else None)
 
 
 def _of(
     life: JobLife,
-    news: JobNews,
+    news: NotificationEvent,
     at: float,
     *,
     member: str | None = None,

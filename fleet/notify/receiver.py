@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from api.engine.selectors import Requirement, from_object, holds
-from fleet.core.model.jobnews import JobNews, receivers_of
+from fleet.core.model.notificationevent import NotificationEvent, receivers_of
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts, whole
 from fleet.wellknown import ANNOTATION_NOTIFY, SYSTEM_NAMESPACE
 
-EVENTS = (JobNews.SUCCEEDED, JobNews.FAILED, JobNews.EVICTED)  # of a receiver that names none
+EVENTS = (
+    NotificationEvent.SUCCEEDED,
+    NotificationEvent.FAILED,
+    NotificationEvent.EVICTED,
+)  # of a receiver that names none
 _DURATION = re.compile(r"([1-9]\d{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -59,7 +63,7 @@ class Receiver:
 
     namespace: str
     name: str
-    events: frozenset[JobNews]
+    events: frozenset[NotificationEvent]
     way: Web | Mail
     selector: tuple[Requirement, ...] | None = None
     everywhere: bool = False
@@ -70,12 +74,12 @@ def receiver_of(body: Body) -> Receiver:
     """The value of an object that admission has let in."""
     metadata, spec = mapping(body.get("metadata")), mapping(body.get("spec"))
     namespace = text(metadata.get("namespace"))
-    events = frozenset(JobNews(event) for event in texts(spec.get("events")) if event in tuple(JobNews)) or frozenset(
-        EVENTS
-    )
+    events = frozenset(
+        NotificationEvent(event) for event in texts(spec.get("events")) if event in tuple(NotificationEvent)
+    ) or frozenset(EVENTS)
     long_s = lasting(text(spec.get("waitsLongerThan")))
     if long_s is not None:
-        events |= {JobNews.WAITS_LONG}
+        events |= {NotificationEvent.WAITS_LONG}
     selector = spec.get("selector")
     return Receiver(
         namespace,
@@ -94,7 +98,7 @@ def lasting(said: str) -> float | None:
     return float(found[1]) * _SECONDS[found[2]] if found else None
 
 
-def asks_for(receiver: Receiver, event: JobNews, job: Body) -> bool:
+def asks_for(receiver: Receiver, event: NotificationEvent, job: Body) -> bool:
     """Whether the receiver is to be told of this event of this job."""
     metadata = mapping(job.get("metadata"))
     namespace = text(metadata.get("namespace"))
@@ -110,7 +114,7 @@ def asks_for(receiver: Receiver, event: JobNews, job: Body) -> bool:
     )
 
 
-def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[JobNews] | None]:
+def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[NotificationEvent] | None]:
     said = text(mapping(metadata.get("annotations")).get(ANNOTATION_NOTIFY))
     try:
         return receivers_of(said) if said else {}

@@ -19,7 +19,7 @@ from api.objects.writing import Options
 from api.wire.negotiation import read_object
 from api.wire.rights import Attributes
 from fleet.admission.latest import Latest, LatestSnapshots
-from fleet.admission.selecting import best_policy, policies_for, policy_claim
+from fleet.admission.selecting import best_policy, policies_for, policy_reference
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import BadEdit, Submit
 from fleet.core.foresee.estimate import never
@@ -81,7 +81,7 @@ class Checks:
             "namespace": read.namespace,
             "kind": kind_word(read.kind.group, read.kind.kind),
             "name": key.name,
-            "policy": policy_claim(policy) if policy is not None else None,
+            "policy": policy_reference(policy) if policy is not None else None,
             "queue": None,
             "verdict": "unknown",
             "start": None,

@@ -16,7 +16,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, conditions_of
 from fleet.bindings.failures import failures_of
-from fleet.bindings.nomination import CHECKS, nomination_of
+from fleet.bindings.nomination import CHECKS, reserved_placement_of
 from fleet.bindings.unit import (
     BACKING_OFF,
     EVICTED,
@@ -121,10 +121,10 @@ def remaining(binding: Body, unit: Body | None) -> bool:
 def charged_amounts(unit: Body) -> dict[str, int]:
     """The charge of a unit that uses quota: its requests, or those of its member's pods where these are more. A
     Reserved unit that is to start at its smallest is charged for that."""
-    nomination = nomination_of(unit)
-    if nomination is None or not nomination.replicas:
+    reserved_placement = reserved_placement_of(unit)
+    if reserved_placement is None or not reserved_placement.replicas:
         return amounts_of(charged_of(unit))
-    replicas, found = dict(nomination.replicas), dict[str, int]()
+    replicas, found = dict(reserved_placement.replicas), dict[str, int]()
     for part in rows(b.spec_of(unit).get("podSet")):
         count = replicas.get(text(part.get("name")), whole(part.get("count")))
         add(found, {name: count * each for name, each in amounts_of(part.get("requests")).items()})

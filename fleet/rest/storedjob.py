@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from api.engine.kind import Kind
-from fleet.admission.selecting import best_policy, policies_for, policy_claim, why_untaken
+from fleet.admission.selecting import best_policy, policies_for, policy_reference, why_untaken
 from fleet.bindings import binding as b
 from fleet.bindings.names import binding_of
 from fleet.bindings.ownerless import in_the_way, let_go
@@ -38,7 +38,7 @@ def stands(
         taken = binding is not None and let_go(binding.body)
         way = in_the_way(binding.body) if binding is not None and taken else ""
         if policy is not None:
-            return StoredJob(kind, body, silence=silence, selected_by=policy_claim(policy), in_the_way=way)
+            return StoredJob(kind, body, silence=silence, selected_by=policy_reference(policy), in_the_way=way)
         return StoredJob(kind, body, silence=silence, untaken=why_untaken(body, policies), in_the_way=way)
     unit = unit_of(peek, binding.key, binding.uid)
     if unit is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.admission.selecting import best_policy, policy_claim
+from fleet.admission.selecting import best_policy, policy_reference
 from fleet.bindings.matching import labels_match
 from fleet.values.ports import Body
 from tests.controllers.world import policy, pytorchjob
@@ -50,9 +50,9 @@ def test_the_policy_that_an_object_follows(policies: list[Body], winner: str | N
 
 def test_a_claim_holds_against_a_better_policy_unless_that_preempts() -> None:
     first, better = policy("first"), policy("better", priority=5)
-    assert best_policy(job(), [first, better], policy_claim(first)) is first
+    assert best_policy(job(), [first, better], policy_reference(first)) is first
     preempting = policy("better", priority=5, preemption="Always")
-    assert best_policy(job(), [first, preempting], policy_claim(first)) is preempting
+    assert best_policy(job(), [first, preempting], policy_reference(first)) is preempting
 
 
 @pytest.mark.parametrize(

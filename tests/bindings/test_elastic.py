@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleet.bindings.components import components_of, wanted_of
 from fleet.bindings.elastic import give, least_of, least_text, ranges_of, start_size, take
 from fleet.bindings.elastic import with_replicas as at_size
-from fleet.bindings.nomination import HeldReservation, nomination_of, to_body
+from fleet.bindings.nomination import ReservedPlacement, reserved_placement_of, to_body
 from fleet.controllers.decide.shrinking import sizes_of
 from fleet.kinds.interpreter import Range
 from fleet.values.ports import Body, Key, StoredObject
@@ -86,9 +86,9 @@ def test_a_job_that_is_to_start_at_its_smallest_is_nominated_and_placed_so(parts
     stored = StoredObject(Key("", "", "", "b"), "uid", 1, b"", body)
     smaller = at_size(stored, least)
     assert body == before and start_size(body) == () and (least or smaller is stored)
-    nomination = HeldReservation("cfa", 1.0, 2.0, 3, "q", replicas=start_size(smaller.body))
+    nomination = ReservedPlacement("cfa", 1.0, 2.0, 3, "q", replicas=start_size(smaller.body))
     unit = {"status": {"phase": "Reserved", "nomination": to_body(nomination)}}
-    read = nomination_of(unit)
+    read = reserved_placement_of(unit)
     assert read == nomination and at_size(stored, dict(read.replicas)).body == smaller.body
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.nomination import NOMINATION, HeldReservation, nomination_of, to_body
+from fleet.bindings.nomination import NOMINATION, ReservedPlacement, reserved_placement_of, to_body
 from fleet.bindings.unit import (
     active,
     charged_of,
@@ -39,7 +39,7 @@ def test_a_unit_is_in_its_queue_until_it_has_its_room() -> None:
 @pytest.mark.parametrize("body", [None, {}, {"spec": None, "status": 5}, {"spec": "x", "status": []}, unit()])
 def test_a_unit_that_says_nothing_is_active_and_asks_for_nothing(body: Body | None) -> None:
     assert (phase_of(body), queue_of(body), active(body), walltime_of(body)) == ("", "", True, None)
-    assert (requeue_at(body), charged_of(body), nomination_of(body)) == (None, {}, None)
+    assert (requeue_at(body), charged_of(body), reserved_placement_of(body)) == (None, {}, None)
     assert priority_of(body, BINDING) == 3
 
 
@@ -66,10 +66,10 @@ def test_a_unit_is_charged_what_its_member_runs_where_that_is_more() -> None:
 
 @pytest.mark.parametrize("domain", ["", "rack-1"])
 def test_a_nomination_is_read_as_it_was_written_while_the_unit_is_reserved(domain: str) -> None:
-    said = HeldReservation("cfa", 1000.0, 2000.0, 4, "root-a", domain)
-    assert nomination_of(unit(phase="Reserved", **{NOMINATION: to_body(said)})) == said
-    assert nomination_of(unit(phase="Enqueued", **{NOMINATION: to_body(said)})) is None
-    assert nomination_of(unit(phase="Reserved", **{NOMINATION: {**to_body(said), "since": "soon"}})) is None
+    said = ReservedPlacement("cfa", 1000.0, 2000.0, 4, "root-a", domain)
+    assert reserved_placement_of(unit(phase="Reserved", **{NOMINATION: to_body(said)})) == said
+    assert reserved_placement_of(unit(phase="Enqueued", **{NOMINATION: to_body(said)})) is None
+    assert reserved_placement_of(unit(phase="Reserved", **{NOMINATION: {**to_body(said), "since": "soon"}})) is None
 
 
 def test_the_unit_that_an_earlier_binding_of_the_name_has_left_is_not_the_unit_of_this_one() -> None:

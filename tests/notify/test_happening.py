@@ -8,7 +8,7 @@ import pytest
 
 from fleet.accounts.fold import JobLife
 from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, with_end
-from fleet.notify.happening import Happening, JobNews, happenings
+from fleet.notify.happening import Happening, NotificationEvent, happenings
 
 QUEUED = JobLife("5e1", 100.0, "vision", "train", "PyTorchJob", user="ada", queue="root/vision", gpus=8)
 PLACED = replace(QUEUED, run=begun(1, 110.0, "cfa", 8), attempts=1)
@@ -58,4 +58,4 @@ def test_each_change_is_told_once(before: JobLife | None, after: JobLife, told: 
 def test_a_happening_survives_the_table() -> None:
     (one,) = happenings(RUNNING, FAILED, 300.0)
     assert Happening.of_json(one.as_json()) == one
-    assert (one.told, one.user, one.queue, one.gpus) == (JobNews.FAILED, "ada", "root/vision", 8)
+    assert (one.told, one.user, one.queue, one.gpus) == (NotificationEvent.FAILED, "ada", "root/vision", 8)

@@ -9,11 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.models import NotificationRecord
 from fleet.accounts.retention import erase
-from fleet.core.model.jobnews import JobNews
+from fleet.core.model.notificationevent import NotificationEvent
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 
-FAILED = Happening(JobNews.FAILED, 1000.0, "5e1", "vision", "train", "PyTorchJob", number=2, submitted=100.0)
+FAILED = Happening(NotificationEvent.FAILED, 1000.0, "5e1", "vision", "train", "PyTorchJob", number=2, submitted=100.0)
 NOW = 2000.0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core.model.jobnews import JobNews, receivers_of
+from fleet.core.model.notificationevent import NotificationEvent, receivers_of
 from fleet.notify.receiver import asks_for, lasting, receiver_of
 
 Body = dict[str, Any]
@@ -28,53 +28,77 @@ TEAM = {"matchLabels": {"team": "a"}}
 @pytest.mark.parametrize(
     ("case", "of", "told", "about", "expected"),
     [
-        ("no selector, not named", receiver(), JobNews.FAILED, job(), False),
-        ("named by the job", receiver(), JobNews.FAILED, job(notify="chat"), True),
-        ("another is named", receiver(), JobNews.FAILED, job(notify="mail"), False),
-        ("named, an event that neither asks for", receiver(), JobNews.STARTED, job(notify="chat"), False),
-        ("named with events of the job's own", receiver(), JobNews.STARTED, job(notify="chat=Started+Failed"), True),
-        ("named with other events", receiver(), JobNews.SUCCEEDED, job(notify="chat=Started"), False),
-        ("every job of the namespace", receiver(selector={}), JobNews.EVICTED, job(), True),
-        ("a job of another namespace", receiver(selector={}), JobNews.EVICTED, job("speech"), False),
-        ("the labels match", receiver(selector=TEAM), JobNews.FAILED, job(team="a"), True),
-        ("the labels do not match", receiver(selector=TEAM), JobNews.FAILED, job(team="b"), False),
-        ("events of the receiver's own", receiver(selector={}, events=["Started"]), JobNews.FAILED, job(), False),
-        ("a long wait", receiver(selector={}, waitsLongerThan="2h"), JobNews.WAITS_LONG, job(), True),
-        ("a long wait that nobody asks for", receiver(selector={}), JobNews.WAITS_LONG, job(), False),
+        ("no selector, not named", receiver(), NotificationEvent.FAILED, job(), False),
+        ("named by the job", receiver(), NotificationEvent.FAILED, job(notify="chat"), True),
+        ("another is named", receiver(), NotificationEvent.FAILED, job(notify="mail"), False),
+        ("named, an event that neither asks for", receiver(), NotificationEvent.STARTED, job(notify="chat"), False),
+        (
+            "named with events of the job's own",
+            receiver(),
+            NotificationEvent.STARTED,
+            job(notify="chat=Started+Failed"),
+            True,
+        ),
+        ("named with other events", receiver(), NotificationEvent.SUCCEEDED, job(notify="chat=Started"), False),
+        ("every job of the namespace", receiver(selector={}), NotificationEvent.EVICTED, job(), True),
+        ("a job of another namespace", receiver(selector={}), NotificationEvent.EVICTED, job("speech"), False),
+        ("the labels match", receiver(selector=TEAM), NotificationEvent.FAILED, job(team="a"), True),
+        ("the labels do not match", receiver(selector=TEAM), NotificationEvent.FAILED, job(team="b"), False),
+        (
+            "events of the receiver's own",
+            receiver(selector={}, events=["Started"]),
+            NotificationEvent.FAILED,
+            job(),
+            False,
+        ),
+        ("a long wait", receiver(selector={}, waitsLongerThan="2h"), NotificationEvent.WAITS_LONG, job(), True),
+        ("a long wait that nobody asks for", receiver(selector={}), NotificationEvent.WAITS_LONG, job(), False),
         (
             "of the system, all namespaces",
             receiver("fleet-system", selector={}, allNamespaces=True),
-            JobNews.FAILED,
+            NotificationEvent.FAILED,
             job("speech"),
             True,
         ),
         (
             "of the system, its own namespace",
             receiver("fleet-system", selector={}),
-            JobNews.FAILED,
+            NotificationEvent.FAILED,
             job("speech"),
             False,
         ),
-        ("of the system, named by the job", receiver("fleet-system"), JobNews.FAILED, job("speech", "chat"), True),
+        (
+            "of the system, named by the job",
+            receiver("fleet-system"),
+            NotificationEvent.FAILED,
+            job("speech", "chat"),
+            True,
+        ),
         (
             "all namespaces, outside of the system",
             receiver(selector={}, allNamespaces=True),
-            JobNews.FAILED,
+            NotificationEvent.FAILED,
             job("speech"),
             False,
         ),
-        ("an annotation from before it was checked", receiver(selector={}), JobNews.FAILED, job(notify="?="), True),
+        (
+            "an annotation from before it was checked",
+            receiver(selector={}),
+            NotificationEvent.FAILED,
+            job(notify="?="),
+            True,
+        ),
     ],
 )
 def test_a_receiver_is_told_of_what_it_or_the_job_asks_for(
-    case: str, of: Body, told: JobNews, about: Body, expected: bool
+    case: str, of: Body, told: NotificationEvent, about: Body, expected: bool
 ) -> None:
     assert asks_for(receiver_of(of), told, about) is expected, case
 
 
 def test_a_job_names_receivers_and_events() -> None:
     assert receivers_of("chat=Started + Failed, mail") == {
-        "chat": frozenset({JobNews.STARTED, JobNews.FAILED}),
+        "chat": frozenset({NotificationEvent.STARTED, NotificationEvent.FAILED}),
         "mail": None,
     }
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from api.outgoing import AllowList, OutgoingClient
-from fleet.notify.happening import Happening, JobNews
+from fleet.notify.happening import Happening, NotificationEvent
 from fleet.notify.receiver import receiver_of
 from fleet.notify.sender import DeliveryFailure, Sender
 from tests.api.outgoing.server import serving
@@ -20,7 +20,7 @@ from tests.notify import mailserver
 from tests.testbed.pki import Pki
 
 FAILED = Happening(
-    JobNews.FAILED,
+    NotificationEvent.FAILED,
     1000.0,
     "5e1",
     "vision",

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.schema import engine_of, prepare
-from fleet.core.model.jobnews import JobNews
+from fleet.core.model.notificationevent import NotificationEvent
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 from fleet.rest.historydb import HistoryDatabase
@@ -19,7 +19,9 @@ from tests.rest.rest import Rest, causes, rest
 
 LOOK = {"apiGroups": ["config.fleet.io"], "resources": ["notificationreceivers"], "verbs": ["list"]}
 WRITE = {**LOOK, "verbs": ["update"]}
-FAILED = Happening(JobNews.FAILED, 1000.0, "5e1", "team", "train", "PyTorchJob", number=2, user="ada", submitted=100.0)
+FAILED = Happening(
+    NotificationEvent.FAILED, 1000.0, "5e1", "team", "train", "PyTorchJob", number=2, user="ada", submitted=100.0
+)
 REFUSED = "it answers HTTP 503"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fleet.admission.selecting import of_namespace, policy_claim
+from fleet.admission.selecting import of_namespace, policy_reference
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
@@ -42,7 +42,7 @@ def why_waits(hub: Hub, policy: Body) -> str:
         return ""
     kind = "OverridePolicy" if of_namespace(policy) else "ClusterOverridePolicy"
     named = ", ".join(f"{kind} {key.namespace}/{key.name}".replace(" /", " ") for key in missing)
-    return f"{policy_claim(policy)} waits for its dependentOverrides: {named} (not on the hub)"
+    return f"{policy_reference(policy)} waits for its dependentOverrides: {named} (not on the hub)"
 
 
 async def tell(

@@ -1,10 +1,10 @@
 """Policies × objects → ResourceBindings: which object follows which policy, its requests, its placement rules.
 
 A binding is derived from its object and its policy; fields of other writers (placement, eviction tasks, attempts) are
-left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
-stops because a person tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass the queue.
-Objects without pods need no decision, and go from here to every member that matches. Objects with pods that are no
-gangs go nowhere.
+left alone. A policy that goes leaves its bindings as they are, but for the reference to it, as in Karmada: nothing
+that runs stops because a person tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass
+the queue. Objects without pods need no decision, and go from here to every member that matches. Objects with pods that
+are no gangs go nowhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from api.engine.kind import Kind
 from api.loops.controller import Controller, Source
 from fleet.admission.declaring import target_of
 from fleet.admission.interpreters import DeclarationLoader
-from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
+from fleet.admission.selecting import best_policy, policies_for, policy_reference, selects
 from fleet.admission.travel import propagatable
 from fleet.admission.workloads import carries_pods, kinds_in_words, may_stay_beside_gangs
 from fleet.bindings import binding as b
@@ -110,9 +110,9 @@ class BindLoop:
             for stored in self._hub.scan(group, resource, namespace or None):
                 if selects(selectors, stored.body, namespace):
                     yield stored.key
-        claim = policy_claim(policy)
+        reference = policy_reference(policy)
         for stored in self._hub.scan(WORK, "resourcebindings"):
-            if b.annotation(stored.body, ANNOTATION_POLICY) == claim:
+            if b.annotation(stored.body, ANNOTATION_POLICY) == reference:
                 yield from self._object_of(stored)
 
     def _on_object(self, event: Event) -> Iterable[Key]:
@@ -205,17 +205,17 @@ class BindLoop:
             return await self._beside(stored, kind, binding)
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
-        claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
+        reference = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
         policies = policies_for(self._hub.store, kind, key, body)
-        policy, interpreter = best_policy(body, policies, claim), interpreter_for(kind)
-        taken_up = policy is None or (binding is not None and policy_claim(policy) == claim)
+        policy, interpreter = best_policy(body, policies, reference), interpreter_for(kind)
+        taken_up = policy is None or (binding is not None and policy_reference(policy) == reference)
         waits = "" if taken_up or policy is None else why_waits(self._hub, policy)
         if binding is None or waits:
             await tell(self._hub, self._events, stored, interpreter if binding is None else None, waits)
         if waits and binding is None:
             return None
         if waits:  # the policy that it follows so far goes on, where it still selects it
-            policy = best_policy(body, [p for p in policies if policy_claim(p) == claim], claim)
+            policy = best_policy(body, [p for p in policies if policy_reference(p) == reference], reference)
         now = self._hub.clock.now()
         if policy is None:
             if binding is not None:
@@ -224,7 +224,7 @@ class BindLoop:
             return None
         wrong = _not_taken(body, policy, interpreter)
         if wrong:
-            await self._events.once(body, POLICY_FAILED, f"{policy_claim(policy)} {wrong}")
+            await self._events.once(body, POLICY_FAILED, f"{policy_reference(policy)} {wrong}")
             if interpreter is not None or binding is None or b.is_gang(binding.body):
                 return None
         return await self._follow(body, policy, interpreter, binding_key, binding)
@@ -262,7 +262,9 @@ class BindLoop:
         if newly:
             placed = binding_body is not None and bool(b.clusters_of(binding_body))
             does = "runs on and is charged to its queue" if placed else "waits in its queue"
-            message = f"the job {does}, though {policy_claim(policy)} does not say spec.suspension.scheduling: {must}"
+            message = (
+                f"the job {does}, though {policy_reference(policy)} does not say spec.suspension.scheduling: {must}"
+            )
             await self._events.record(body, QUEUE_REQUIRED, message, warning=True)
         return again
 
@@ -348,7 +350,7 @@ def _waits_for_its_object(policy: Body, body: Body, binding: Body) -> bool:
     """Whether changes of a lazy policy wait until the object that follows it changes."""
     if policy["spec"].get("activationPreference") != "Lazy":
         return False
-    if b.annotation(binding, ANNOTATION_POLICY) != policy_claim(policy):
+    if b.annotation(binding, ANNOTATION_POLICY) != policy_reference(policy):
         return False
     return b.annotation(binding, ANNOTATION_JOB_GENERATION) == str(body["metadata"].get("generation", 0))
 

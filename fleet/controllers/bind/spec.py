@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.admission.selecting import of_namespace, policy_claim
+from fleet.admission.selecting import of_namespace, policy_reference
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, from_body
 from fleet.bindings.conditions import condition, drop_condition, set_condition
@@ -147,7 +147,7 @@ def _settle_components(binding: Body, inputs: BindingInputs) -> None:
 def _settle_metadata(binding: Body, inputs: BindingInputs) -> None:
     meta, source = binding["metadata"], inputs.body["metadata"]
     annotations = meta.setdefault("annotations", {})
-    annotations[ANNOTATION_POLICY] = policy_claim(inputs.policy)
+    annotations[ANNOTATION_POLICY] = policy_reference(inputs.policy)
     annotations[ANNOTATION_POLICY_GENERATION] = str(inputs.policy["metadata"].get("generation", 0))
     annotations[ANNOTATION_JOB_GENERATION] = str(source.get("generation", 0))
     if inputs.queue:

@@ -19,7 +19,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.elastic import with_replicas
 from fleet.bindings.failures import AttemptFailure, failures_of, with_failure
 from fleet.bindings.matching import candidate, repels
-from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, HeldReservation, nomination_of
+from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, ReservedPlacement, reserved_placement_of
 from fleet.bindings.orphans import lost_copies, why_held
 from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import RESERVED, active, owned_by, phase_of, queue_of, unit_key
@@ -94,50 +94,52 @@ class AdmissionChecksLoop:
         if binding is None or b.deleting(binding.body) or not owned_by(unit.body, binding.uid):
             return None  # the unit goes with its binding
         now = self._hub.clock.now()
-        nomination = nomination_of(unit.body)
-        why = self._void(nomination, unit.body, binding.body)
-        if nomination is None or why:
+        reserved_placement = reserved_placement_of(unit.body)
+        why = self._void(reserved_placement, unit.body, binding.body)
+        if reserved_placement is None or why:
             return await self._back(unit, binding, VOID, why or "its nomination cannot be read")
         queues = reserving.Queues.of(self._hub)
-        _, names = reserving.asked_of(self._hub, queues, unit.body, binding.body, nomination.member)
+        _, names = reserving.asked_of(self._hub, queues, unit.body, binding.body, reserved_placement.member)
         entries = reserving.answers(unit.body, names, now)
         refused = next((e for e in entries if e["state"] in (REJECTED, RETRY)), None)
         if refused is not None:
-            return await self._refused(unit, binding, nomination, refused)
+            return await self._refused(unit, binding, reserved_placement, refused)
         late = [e["name"] for e in entries if e["state"] != READY]
         if not late:
-            return await self._start(unit, binding, nomination, names)
-        if now >= nomination.until:
-            message = f"admission checks were not ready within {nomination.until - nomination.since:.0f} s: "
+            return await self._start(unit, binding, reserved_placement, names)
+        if now >= reserved_placement.until:
+            message = (
+                f"admission checks were not ready within {reserved_placement.until - reserved_placement.since:.0f} s: "
+            )
             failure = AttemptFailure("", now, TIMED_OUT)
             return await self._back(unit, binding, TIMED_OUT, message + ", ".join(late), failure)
         await self._hub.edit(key, lambda body: _ask(body, names, now), uid=unit.uid)
-        return nomination.until - now + 0.01
+        return reserved_placement.until - now + 0.01
 
-    def _void(self, nomination: HeldReservation | None, unit: Body, binding: Body) -> str:
+    def _void(self, reserved_placement: ReservedPlacement | None, unit: Body, binding: Body) -> str:
         """The trouble with the decision that it would start by; "" while it stands."""
-        if nomination is None or not b.queued(binding) or b.clusters_of(binding):
+        if reserved_placement is None or not b.queued(binding) or b.clusters_of(binding):
             return "it was decided anew"
         if b.suspended(binding) or b.held(binding) or not active(unit):
             return "it was held while its admission checks were waited for"
         moved = b.annotation(binding, ANNOTATION_MOVE)
-        if moved and moved != nomination.member:
+        if moved and moved != reserved_placement.member:
             return f"a person moves it to member {moved}"
         lost = why_held(binding, self._hub.members.copies(binding["metadata"]["uid"]), lost_copies(self._hub.store))
         if lost:
             return lost
-        if binding["metadata"].get("generation") != nomination.generation:
+        if binding["metadata"].get("generation") != reserved_placement.generation:
             return "the job or its policy changed while its admission checks were waited for"
-        if queue_of(unit) != nomination.queue:
+        if queue_of(unit) != reserved_placement.queue:
             return "it moved to another queue while its admission checks were waited for"
-        held = self._held_by(nomination.queue)
+        held = self._held_by(reserved_placement.queue)
         if held:
             return f"the queue {held} was held while its admission checks were waited for"
-        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
-        if (cluster is not None and b.deleting(cluster)) or nomination.member not in self._hub.members.names():
-            return f"member {nomination.member} is gone or being removed"
+        cluster = self._hub.peek(CLUSTER, "clusters", "", reserved_placement.member)
+        if (cluster is not None and b.deleting(cluster)) or reserved_placement.member not in self._hub.members.names():
+            return f"member {reserved_placement.member} is gone or being removed"
         if cluster is not None and repels(mapping(b.spec_of(binding).get("placement")), candidate(cluster)):
-            return f"member {nomination.member} takes no new jobs any more: it has a taint"
+            return f"member {reserved_placement.member} takes no new jobs any more: it has a taint"
         return ""
 
     def _held_by(self, queue: str) -> str:
@@ -148,29 +150,31 @@ class AdmissionChecksLoop:
         return held_by(stops_of(self._hub.bodies(QUEUE, "queues", QUEUE_NAMESPACE)), path_of(named))
 
     async def _refused(
-        self, unit: StoredObject, binding: StoredObject, nomination: HeldReservation, check: Body
+        self, unit: StoredObject, binding: StoredObject, reserved_placement: ReservedPlacement, check: Body
     ) -> float | None:
         """Room that is not held speaks against the member, any other check against the job."""
         now, said = self._hub.clock.now(), text(check.get("message"))
         if check["name"] == rooms.CHECK:
-            message = f"member {nomination.member} does not hold its room: {said}"
-            return await self._back(unit, binding, NO_ROOM, message, AttemptFailure(nomination.member, now, NO_ROOM))
+            message = f"member {reserved_placement.member} does not hold its room: {said}"
+            return await self._back(
+                unit, binding, NO_ROOM, message, AttemptFailure(reserved_placement.member, now, NO_ROOM)
+            )
         message = f"admission check {check['name']} rejected it{f': {said}' if said else ''}"
         return await self._back(unit, binding, REFUSED, message, AttemptFailure("", now, REFUSED))
 
     async def _start(
-        self, unit: StoredObject, binding: StoredObject, nomination: HeldReservation, names: Sequence[str]
+        self, unit: StoredObject, binding: StoredObject, reserved_placement: ReservedPlacement, names: Sequence[str]
     ) -> float | None:
-        if not self._hub.members.ready(nomination.member):
-            return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
-        placement = Placement(binding.uid, nomination.member, nomination.share_until)
-        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        if not self._hub.members.ready(reserved_placement.member):
+            return await self._back(unit, binding, VOID, f"member {reserved_placement.member} is not ready")
+        placement = Placement(binding.uid, reserved_placement.member, reserved_placement.share_until)
+        cluster = self._hub.peek(CLUSTER, "clusters", "", reserved_placement.member)
         room = rooms.driver_of(cluster) if rooms.CHECK in names else None
         writes = self._committer.start_writes(
-            Sources(with_replicas(binding, dict(nomination.replicas)), unit),
+            Sources(with_replicas(binding, dict(reserved_placement.replicas)), unit),
             placement,
-            expected=nomination,
-            domain=nomination.domain,
+            expected=reserved_placement,
+            domain=reserved_placement.domain,
             room=room,
         )
         try:

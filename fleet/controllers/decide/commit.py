@@ -18,7 +18,7 @@ from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.elastic import as_large_as, start_size
-from fleet.bindings.nomination import HeldReservation, nomination_of
+from fleet.bindings.nomination import ReservedPlacement, reserved_placement_of
 from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.decide.telling import tell_placed
@@ -309,19 +309,19 @@ class PlanCommitter:
         patience_s += self._hub.config.nodes_added_s if placement.grows else 0.0
         until, where = now + patience_s, queue_of(unit.body)
         share_until, size, grows = placement.share_until, start_size(binding.body), placement.grows
-        nomination = HeldReservation(
+        reserved_placement = ReservedPlacement(
             member, now, until, _generation(binding) or 0, where, domain, share_until, size, grows
         )
 
         def tell(body: Body) -> Body:
             if not waits(body):
                 raise conflict(WORK, "resourcebindings", binding.key.name)
-            return reserving.tell_reserved(body, nomination, checks, now)
+            return reserving.tell_reserved(body, reserved_placement, checks, now)
 
         def reserve(body: Body) -> Body:
-            return reserving.reserve(body, nomination, checks, now)
+            return reserving.reserve(body, reserved_placement, checks, now)
 
-        message = f"{reserving.reason_of(nomination, checks).text}: {', '.join(checks)} (for member {member})"
+        message = f"{reserving.reason_of(reserved_placement, checks).text}: {', '.join(checks)} (for member {member})"
         return [
             self._hub.change(binding.key, tell, uid=binding.uid, generation=_generation(binding)),
             self._hub.change(unit.key, reserve, uid=unit.uid, generation=_generation(unit)),
@@ -332,7 +332,7 @@ class PlanCommitter:
         self,
         sources: Sources,
         placement: Placement,
-        expected: HeldReservation | None = None,
+        expected: ReservedPlacement | None = None,
         domain: str = "",
         room: Driver | None = None,
     ) -> list[Write]:
@@ -353,7 +353,7 @@ class PlanCommitter:
             generation = unit.body["metadata"].get("generation")
 
             def dequeue(body: Body) -> Body:
-                if expected is not None and nomination_of(body) != expected:
+                if expected is not None and reserved_placement_of(body) != expected:
                     raise conflict(QUEUE, "queueunits", unit.key.name)
                 return dequeued(body, binding.body, member, attempt, now)
 

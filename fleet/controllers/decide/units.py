@@ -21,7 +21,7 @@ from fleet.bindings.matching import (
     cluster_tolerations,
     standby,
 )
-from fleet.bindings.nomination import nomination_of
+from fleet.bindings.nomination import reserved_placement_of
 from fleet.bindings.notice import leaving_s
 from fleet.bindings.unit import active, evicted, limit_of, priority_of
 from fleet.controllers.fields.starting import SHARE_UNTIL
@@ -161,19 +161,19 @@ def now_unit(
         if b.queued(binding) and queue_unit is None:
             return None  # enqueue has not made it yet: a unit that is not in the queue does not leave it
         waiting = _as_queued(base, binding, queue_unit)
-        reserved = nomination_of(queue_unit)
-        if reserved is not None and b.queued(
+        reserved_placement = reserved_placement_of(queue_unit)
+        if reserved_placement is not None and b.queued(
             binding
         ):  # with quota and room, and no more than placeholders in the member
-            member_pods = [pod for pod in pods if pod.member == reserved.member]
-            components = resized(waiting.components, dict(reserved.replicas))
+            member_pods = [pod for pod in pods if pod.member == reserved_placement.member]
+            components = resized(waiting.components, dict(reserved_placement.replicas))
             return replace(
                 waiting,
                 components=components,
                 phase=Phase.PLACED,
-                member=reserved.member,
-                placed_at=reserved.since,
-                share_until=reserved.share_until,
+                member=reserved_placement.member,
+                placed_at=reserved_placement.since,
+                share_until=reserved_placement.share_until,
                 backoff_until=None,
                 generation=generation,
                 visible=visible(components, member_pods, final=False),

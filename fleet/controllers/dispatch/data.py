@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fleet.bindings import binding as b
-from fleet.controllers.dispatch.manifests import CLAIM
+from fleet.controllers.dispatch.manifests import VOLUME_CLAIM
 from fleet.kinds.interpreter import Dependency, Interpreter
 from fleet.members.members import ActOutcome, ActResult, Members
 from fleet.values.ports import Body
@@ -24,11 +24,11 @@ async def without_data(
 ) -> ActOutcome | None:
     """NO_DATA with the names of the claims that are neither in the member nor sent there; what the member answers when
     that cannot be known yet; None when the job has its data. `job`: the manifest for this member."""
-    named = sorted(entry for entry in interpreter.dependencies(job) if entry[0] == CLAIM)
+    named = sorted(entry for entry in interpreter.dependencies(job) if entry[0] == VOLUME_CLAIM)
     missing: list[str] = []
     for kind, namespace, name in [entry for entry in named if not is_sent(entry)][:LOOKED_FOR_MAX]:
-        claim = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
-        found = await members.look(member, claim)
+        volume_claim = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+        found = await members.look(member, volume_claim)
         if found.did is ActResult.UNREACHABLE:
             return found
         if found.did is ActResult.NOT_FOUND or (found.body is not None and b.deleting(found.body)):

@@ -20,9 +20,9 @@ from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.drift import Drift
 from fleet.controllers.dispatch.manifests import (
-    CLAIM,
     DEPENDENCIES,
     OFTEN_LOCAL,
+    VOLUME_CLAIM,
     dependency,
     hash_of,
     headless,
@@ -197,7 +197,7 @@ class Dependencies:
 
     async def release(self, member: str, copy: Body, uid: str, *, stays: bool = False) -> bool:
         """Take the binding off the copy's users, and the copy away with the last; `stays`: leave it to the member
-        instead, without our claim. False: try again."""
+        instead, without our marks. False: try again."""
         group, resource = DEPENDENCIES.get(copy["kind"], ("", ""))
         key = Key(group, resource, copy["metadata"].get("namespace", ""), copy["metadata"]["name"])
         async with self._lock(member, key):
@@ -246,10 +246,10 @@ def _difference(wanted: Body, there: Body) -> str:
 
 def is_kept(hub: Hub, copy: Body) -> bool:
     """Whether a copy stays in its member when no binding of ours uses it any more: see the module."""
-    if copy.get("kind") != CLAIM:
+    if copy.get("kind") != VOLUME_CLAIM:
         return False
     meta = copy["metadata"]
-    source = hub.peek(*DEPENDENCIES[CLAIM], meta.get("namespace", ""), meta["name"])
+    source = hub.peek(*DEPENDENCIES[VOLUME_CLAIM], meta.get("namespace", ""), meta["name"])
     return source is not None and not b.deleting(source)
 
 
@@ -260,7 +260,7 @@ async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, st
     old = stamp_of(copy)
     text = stamp or (old.text if old is not None else "")
     annotation = {ANNOTATION_SENT: text} if text else {}
-    if copy.get("kind") != CLAIM:
+    if copy.get("kind") != VOLUME_CLAIM:
         body = with_users(copy, hub.hub_id, users)
         body["metadata"]["annotations"].update(annotation)
         return await hub.members.apply(member, body)

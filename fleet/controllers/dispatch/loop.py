@@ -318,7 +318,7 @@ class DispatchLoop:
                     member,
                     body,
                     interpreter,
-                    lambda claim: propagates and self._dependencies.are_sent(claim),
+                    lambda volume_claim: propagates and self._dependencies.are_sent(volume_claim),
                 )
                 if lacks is not None:
                     return lacks, missing

@@ -52,7 +52,7 @@ DEPENDENCIES = {  # kind: group and resource
 }
 # The dependencies that a member may well have of its own, so that they are not missed when the hub does not have them.
 OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount", "Service", classes.KIND)
-CLAIM = "PersistentVolumeClaim"
+VOLUME_CLAIM = "PersistentVolumeClaim"
 # Of a Service that travels as a dependency: nothing that opens a port or draws traffic outside of its pods.
 _OF_HEADLESS = ("clusterIP", "selector", "ports", "publishNotReadyAddresses")
 _OF_ONE_CLUSTER = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")  # annotations
@@ -204,7 +204,7 @@ def _bare(source: Body) -> Body:
     )
     if source.get("kind") == "Namespace":
         body.pop("spec", None)
-    if source.get("kind") == CLAIM:
+    if source.get("kind") == VOLUME_CLAIM:
         body["spec"] = {k: v for k, v in (body.get("spec") or {}).items() if k != "volumeName"}
         metadata["annotations"] = {
             k: v for k, v in metadata["annotations"].items() if not k.startswith(_OF_ONE_CLUSTER)

@@ -104,7 +104,7 @@ class Withdrawal:
         return holders
 
     async def let_stay(self, binding: Body, members: Sequence[str]) -> set[str]:
-        """Give the objects of the binding over to these members: the objects stay, without our claim. Pods keep the
+        """Give the objects of the binding over to these members: the objects stay, without our marks. Pods keep the
         labels that their template gave them. Returns the members where that could not be done yet."""
         holders: set[str] = set()
         for member in members:

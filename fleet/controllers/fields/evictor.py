@@ -11,7 +11,7 @@ from fleet.bindings import binding as b
 from fleet.bindings import notice
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failures import AttemptFailure, backoff_until, backoffs, failures_of, with_failure
-from fleet.bindings.nomination import nomination_of
+from fleet.bindings.nomination import reserved_placement_of
 from fleet.bindings.preserved import preserve
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, EVICTED, QUOTA_RESERVED, unit_of
 from fleet.controllers.fields import reserving
@@ -87,8 +87,10 @@ class Evictor:
         )
         if until is not None:
             message = f"{message}; it has notice until {until}"
-        reserved = nomination_of(unit.body) if unit is not None else None
-        members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")
+        reserved_placement = reserved_placement_of(unit.body) if unit is not None else None
+        members = ", ".join(b.clusters_of(binding)) or (
+            reserved_placement.member if reserved_placement is not None else ""
+        )
         if failure is not None:
             failure = replace(failure, message=message[:FAILURE_TEXT_MAX])
 
@@ -96,7 +98,9 @@ class Evictor:
             if exactly and (b.finished(body) or b.deleting(body)):
                 raise conflict(WORK, "resourcebindings", stored.key.name, "its job is over")
             done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)
-            if not done and reserved is not None:  # a unit with nothing in the member yet, which only gives its room up
+            if (
+                not done and reserved_placement is not None
+            ):  # a unit with nothing in the member yet, which only gives its room up
                 reserving.tell_back(body, failures if failure else (), reason, message, now)
                 return body
             return body if done else None

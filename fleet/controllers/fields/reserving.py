@@ -14,7 +14,7 @@ from fleet.bindings import claims, heads
 from fleet.bindings.conditions import set_condition
 from fleet.bindings.failures import AttemptFailure, backoff_until, backoffs, failures_text
 from fleet.bindings.matching import labels_match
-from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, HeldReservation, to_body
+from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, ReservedPlacement, to_body
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
@@ -101,9 +101,9 @@ def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
     return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
 
 
-def reserve(unit: Body, nomination: HeldReservation, names: Sequence[str], now: float) -> Body:
+def reserve(unit: Body, placement: ReservedPlacement, names: Sequence[str], now: float) -> Body:
     """The unit, Reserved, in place: checks that answered before answer again."""
-    reason = reason_of(nomination, names)
+    reason = reason_of(placement, names)
     claims.release(unit)
     heads.nominate(unit, None)
     status = unit.setdefault("status", {})
@@ -114,22 +114,22 @@ def reserve(unit: Body, nomination: HeldReservation, names: Sequence[str], now: 
         message=reason.text,
         reason={"code": str(reason.code), "numbers": dict(reason.numbers)},
         lastUpdateTime=rfc3339(now),
-        nomination=to_body(nomination),
+        nomination=to_body(placement),
         admissionChecks=answers(unit, names, now),
     )
     set_condition(unit, QUOTA_RESERVED, True, QUOTA_RESERVED, "", now)
     return unit
 
 
-def reason_of(nomination: HeldReservation, names: Sequence[str]) -> Reason:
-    numbers = {"member": nomination.member, "checks": ", ".join(names), "until": instant(nomination.until)}
-    grows = {"grows": "true"} if nomination.grows and rooms.CHECK in names else {}
+def reason_of(placement: ReservedPlacement, names: Sequence[str]) -> Reason:
+    numbers = {"member": placement.member, "checks": ", ".join(names), "until": instant(placement.until)}
+    grows = {"grows": "true"} if placement.grows and rooms.CHECK in names else {}
     return Reason(Code.ADMISSION_CHECKS, {**numbers, **grows})
 
 
-def tell_reserved(binding: Body, nomination: HeldReservation, names: Sequence[str], now: float) -> Body:
+def tell_reserved(binding: Body, placement: ReservedPlacement, names: Sequence[str], now: float) -> Body:
     """The condition of its binding, and so of its job, meanwhile."""
-    reason = reason_of(nomination, names)
+    reason = reason_of(placement, names)
     set_condition(binding, SCHEDULED, False, str(reason.code), reason.text, now)
     return binding
 

@@ -10,7 +10,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.hub import Hub
-from fleet.core.model.jobnews import JobNews
+from fleet.core.model.notificationevent import NotificationEvent
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Receiver, asks_for, receiver_of
 from fleet.notify.sender import SECRET_TYPE
@@ -67,7 +67,8 @@ class Receivers:
 def long_waits(among: list[Receiver]) -> float | None:
     """The shortest wait, in seconds, that some receiver calls long."""
     return min(
-        (one.long_s for one in among if one.long_s is not None and JobNews.WAITS_LONG in one.events), default=None
+        (one.long_s for one in among if one.long_s is not None and NotificationEvent.WAITS_LONG in one.events),
+        default=None,
     )
 
 

@@ -22,7 +22,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import with_replicas
 from fleet.bindings.matching import candidate
-from fleet.bindings.nomination import PENDING, READY, RETRY, HeldReservation, nomination_of
+from fleet.bindings.nomination import PENDING, READY, RETRY, ReservedPlacement, reserved_placement_of
 from fleet.bindings.unit import binding_of, unit_of
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
@@ -58,7 +58,7 @@ class PlaceholderSet(NamedTuple):
 
     member: str
     attempt: int
-    nomination: HeldReservation | None  # while the unit is Reserved; None once the job is sent
+    reserved_placement: ReservedPlacement | None  # while the unit is Reserved; None once the job is sent
     driver: Driver
 
     def matches(self, pod: PodView) -> bool:
@@ -143,10 +143,10 @@ class RoomLoop:
         released = await self._classes.settle(stored.uid, sent_for, b.clusters_of(stored.body)) and released
         if need is None:
             self._swapped.pop(stored.uid, None)
-        elif need.nomination is None and need.driver is Driver.PLACEHOLDERS:
+        elif need.reserved_placement is None and need.driver is Driver.PLACEHOLDERS:
             released = await self._swap(stored, need, [pod for pod in pods if need.matches(pod)]) and released
-        elif need.nomination is not None and unit is not None:
-            return await self._hold(stored, unit, need, need.nomination)
+        elif need.reserved_placement is not None and unit is not None:
+            return await self._hold(stored, unit, need, need.reserved_placement)
         return None if released else AGAIN_S
 
     def _wanted(self, binding: Body, unit: StoredObject | None) -> PlaceholderSet | None:
@@ -156,12 +156,12 @@ class RoomLoop:
         if members:
             held = b.annotation(binding, ANNOTATION_ROOM)
             return PlaceholderSet(members[0], b.attempt(binding), None, Driver(held)) if held in set(Driver) else None
-        nomination = nomination_of(unit.body) if unit is not None else None
-        if unit is None or nomination is None or not asks(unit.body) or b.suspended(binding):
+        reserved_placement = reserved_placement_of(unit.body) if unit is not None else None
+        if unit is None or reserved_placement is None or not asks(unit.body) or b.suspended(binding):
             return None
-        driver = driver_of(self._hub.peek(CLUSTER, "clusters", "", nomination.member))
+        driver = driver_of(self._hub.peek(CLUSTER, "clusters", "", reserved_placement.member))
         return (
-            PlaceholderSet(nomination.member, b.attempt(binding) + 1, nomination, driver)
+            PlaceholderSet(reserved_placement.member, b.attempt(binding) + 1, reserved_placement, driver)
             if driver is not None
             else None
         )
@@ -169,32 +169,35 @@ class RoomLoop:
     # -- holding
 
     async def _hold(
-        self, stored: StoredObject, unit: StoredObject, need: PlaceholderSet, nomination: HeldReservation
+        self, stored: StoredObject, unit: StoredObject, need: PlaceholderSet, reserved_placement: ReservedPlacement
     ) -> float | None:
         now, config = self._hub.clock.now(), self._hub.config
         try:
-            bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, need, nomination)}
+            bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, need, reserved_placement)}
         except (BadOverride, BadQuantity, StatusError, Unsafe) as error:
-            return await self._answer(unit, nomination, RETRY, str(error))
+            return await self._answer(unit, reserved_placement, RETRY, str(error))
         places = {place.name: place for place in self._places(stored.uid, need) if not place.over}
         if all(name in places and places[name].has_node for name in bodies):
-            return await self._answer(unit, nomination, READY, f"held by {len(bodies)} {KIND[need.driver]}")
+            return await self._answer(unit, reserved_placement, READY, f"held by {len(bodies)} {KIND[need.driver]}")
         grows = (config.nodes_added_s, config.nodes_added_s)  # the pending placeholders are what makes nodes come
-        held_s, refused_s = grows if nomination.grows else (config.room_held_s, config.room_refused_s)
-        why = trouble(bodies, places, now, nomination.since, held_s, refused_s)
+        held_s, refused_s = grows if reserved_placement.grows else (config.room_held_s, config.room_refused_s)
+        why = trouble(bodies, places, now, reserved_placement.since, held_s, refused_s)
         if why:
-            return await self._answer(unit, nomination, RETRY, why)
+            return await self._answer(unit, reserved_placement, RETRY, why)
         put = self._hub.members.put_pod if need.driver is Driver.PLACEHOLDERS else self._hub.members.apply
         missing = [body for name, body in bodies.items() if name not in places]
-        lacks = await self._classes.send(stored, nomination.member, missing)
-        outcomes = [lacks] if lacks else await asyncio.gather(*(put(nomination.member, body) for body in missing))
+        lacks = await self._classes.send(stored, reserved_placement.member, missing)
+        outcomes = (
+            [lacks] if lacks else await asyncio.gather(*(put(reserved_placement.member, body) for body in missing))
+        )
         for outcome in outcomes:
             if outcome.did in (ActResult.REFUSED, ActResult.CONFLICT):
-                return await self._answer(unit, nomination, RETRY, outcome.message)
+                return await self._answer(unit, reserved_placement, RETRY, outcome.message)
         held = sum(place.has_node for place in places.values())
-        waits = f"{held} of {len(bodies)} {KIND[need.driver]} have a node; member {nomination.member} has to add others"
-        await self._answer(unit, nomination, PENDING, waits if nomination.grows else "")
-        return min(nomination.since + held_s - now, AGAIN_S) + 0.01
+        have = f"{held} of {len(bodies)} {KIND[need.driver]} have a node"
+        waits = f"{have}; member {reserved_placement.member} has to add others"
+        await self._answer(unit, reserved_placement, PENDING, waits if reserved_placement.grows else "")
+        return min(reserved_placement.since + held_s - now, AGAIN_S) + 0.01
 
     def _places(self, uid: str, need: PlaceholderSet) -> list[Placeholder]:
         """The places of this attempt that its member shows."""
@@ -207,38 +210,40 @@ class RoomLoop:
             if body["kind"] == "Reservation" and (member, b.attempt_of_copy(body)) == (need.member, need.attempt)
         ]
 
-    def _bodies(self, stored: StoredObject, need: PlaceholderSet, nomination: HeldReservation) -> list[Body]:
+    def _bodies(self, stored: StoredObject, need: PlaceholderSet, reserved_placement: ReservedPlacement) -> list[Body]:
         """The objects that hold the places."""
-        pods = self._placeholders(stored, nomination)
+        pods = self._placeholders(stored, reserved_placement)
         if need.driver is Driver.PLACEHOLDERS:
             return pods
-        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        cluster = self._hub.peek(CLUSTER, "clusters", "", reserved_placement.member)
         scheduler = gang_scheduler_of(cluster, need.driver).partition("/")[2]
         return reservations(pods, scheduler or SCHEDULER)
 
-    def _placeholders(self, stored: StoredObject, nomination: HeldReservation) -> list[Body]:
+    def _placeholders(self, stored: StoredObject, reserved_placement: ReservedPlacement) -> list[Body]:
         """Of the manifest that the job's member will get, were it started now."""
         resource = stored.body["spec"]["resource"]
         key = object_key(self._hub.registry, resource)
         interpreter = interpreter_of(resource["apiVersion"], resource["kind"])
         source = self._hub.store.peek(key) if key is not None else None
-        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        cluster = self._hub.peek(CLUSTER, "clusters", "", reserved_placement.member)
         if source is None or interpreter is None or cluster is None:
             raise Unsafe("its job is gone")
         now = self._hub.clock.now()
-        binding = with_replicas(stored, dict(nomination.replicas)).body
-        ahead = placed(copy.deepcopy(binding), nomination.member, now, Way(nomination.domain))
+        binding = with_replicas(stored, dict(reserved_placement.replicas)).body
+        ahead = placed(copy.deepcopy(binding), reserved_placement.member, now, Way(reserved_placement.domain))
         policies = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies)
-        ttl_s = max(1, int(nomination.until - nomination.since)) + TTL_BEYOND_S
+        ttl_s = max(1, int(reserved_placement.until - reserved_placement.since)) + TTL_BEYOND_S
         return placeholders(made, interpreter, ttl_s, self._hub.config.placeholder_image)
 
-    async def _answer(self, unit: StoredObject, nomination: HeldReservation, state: str, message: str) -> float | None:
+    async def _answer(
+        self, unit: StoredObject, reserved_placement: ReservedPlacement, state: str, message: str
+    ) -> float | None:
         """Write the state of the check, if the unit still waits for this very nomination."""
         at = rfc3339(self._hub.clock.now())
 
         def change(body: Body) -> bool:
-            return nomination_of(body) == nomination and answer(body, state, message, at)
+            return reserved_placement_of(body) == reserved_placement and answer(body, state, message, at)
 
         await self._hub.edit(unit.key, change, uid=unit.uid)
         return None

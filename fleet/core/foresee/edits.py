@@ -213,7 +213,7 @@ def _lost(snapshot: Snapshot, edit: LoseMember) -> SnapshotChanges:
 def _rescaled(snapshot: Snapshot, edit: Scale) -> SnapshotChanges:
     member = _member(snapshot, edit.member)
     scaled = _scaled(member, edit)
-    left = _unseated(snapshot, scaled) - _unseated(snapshot, member) if edit.by < 0 else set()
+    left = _without_room(snapshot, scaled) - _without_room(snapshot, member) if edit.by < 0 else set()
     if left:
         raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}", "by")
     return SnapshotChanges(put_members=(scaled,))
@@ -318,7 +318,7 @@ def _scaled(member: Member, edit: Scale) -> Member:
     return replace(member, pools=(*member.pools[: edit.pool], scaled, *member.pools[edit.pool + 1 :]))
 
 
-def _unseated(snapshot: Snapshot, member: Member) -> set[str]:
+def _without_room(snapshot: Snapshot, member: Member) -> set[str]:
     """Jobs placed in the member whose pods are not seen there yet and would find no nodes, by name."""
     units = _placed_in(snapshot, member.name)
     nodes = ForwardNodes(member, units)

@@ -131,7 +131,7 @@ class Forward:
         self._number = 0
         self._turn: dict[str, int] = {}  # of a unit: events that were foreseen in an earlier turn do not come true
         self._heads = {unit.id for unit in snapshot.units.values() if unit.head is not None}
-        self._unseated: dict[str, dict[str, None]] = {}
+        self._without_room: dict[str, dict[str, None]] = {}
         self._passes = passes
         self._fresh = True  # something happened since the last decision
         self._decided_at: float | None = None
@@ -233,7 +233,7 @@ class Forward:
         elif unit.phase is Phase.EVICTING:
             self._push(self.now + self._grace_s, UnitEventKind.LEFT, unit.id)
         elif any(dict(unit.visible).get(part.name, 0) < part.replicas for part in unit.components):
-            self._seat(unit, unit.placed_at)
+            self._give_room(unit, unit.placed_at)
         else:
             self._will_end(unit)
 
@@ -294,7 +294,7 @@ class Forward:
     def _free(self, unit: Unit) -> None:
         """Free the room of the unit. Units that wait for room in that member get it, in order."""
         name = unit.member or ""
-        nodes, queue = self.nodes.get(name), self._unseated.get(name, {})
+        nodes, queue = self.nodes.get(name), self._without_room.get(name, {})
         queue.pop(unit.id, None)
         if nodes is None:
             return
@@ -303,15 +303,15 @@ class Forward:
         for key in list(queue):
             if nodes.fits(self.units[key]):
                 del queue[key]
-                self._seat(self.units[key])
+                self._give_room(self.units[key])
 
-    def _seat(self, unit: Unit, since: float | None = None) -> None:
+    def _give_room(self, unit: Unit, since: float | None = None) -> None:
         """Give the pods of a placed unit their nodes, so that it runs (`since` an epoch second, unless from now on). A
         unit for which the member has no room yet waits there."""
         name = unit.member or ""
         nodes = self.nodes.get(name)
         if nodes is None or not nodes.seat(unit):
-            self._unseated.setdefault(name, {})[unit.id] = None
+            self._without_room.setdefault(name, {})[unit.id] = None
             self._note(UnitEventKind.REFUSED, unit)
             return
         self._moved.add(name)
@@ -354,5 +354,5 @@ class Forward:
                 backoff_until=None,
             )
             self._set(placed)
-            self._seat(placed)
+            self._give_room(placed)
         self._fresh = False  # planning again right after a plan changes nothing (I7)

@@ -11,10 +11,10 @@ Key = tuple[Any, ...]
 
 def gang_key(components: tuple[Component, ...]) -> Key:
     """Return a key that is equal for equal components, and much cheaper to hash and compare."""
-    return tuple([(part.name, part.replicas, part.requests.items_, claim_key(part.claim)) for part in components])
+    return tuple([(part.name, part.replicas, part.requests.items_, node_claim_key(part.claim)) for part in components])
 
 
-def claim_key(claim: NodeClaim) -> Key:
+def node_claim_key(claim: NodeClaim) -> Key:
     """Return a key that is equal for equal claims; () for the claim that asks for nothing. Keys can be ordered."""
     if not (claim.node_selector or claim.tolerations or claim.affinity):
         return ()

@@ -84,7 +84,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanPass:
+class PassableSpan:
     """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right. Then no
     gang starts in the lanes that the reservation binds (`bound`)."""
 
@@ -112,7 +112,7 @@ class Problem:
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
     spans: tuple[LimitRow, ...] = ()
-    passed: tuple[SpanPass, ...] = ()
+    passed: tuple[PassableSpan, ...] = ()
     guaranteed: int = 0
     heads: tuple[tuple[int, int], ...] = ()
     hint: Counts = ((), ())
@@ -182,7 +182,7 @@ class Demand:
     site: int
     replicas: int
     need: tuple[tuple[int, int], ...]
-    claim: int
+    node_claim: int
     less: tuple[tuple[int, int], ...] = ()
     gang: int = 0
 

@@ -167,7 +167,7 @@ class Victims:
 
     def _cap(self, demand: Demand, place: SiteNodes) -> int:
         """How many pods of a demand one place takes at most, once all victims have left it."""
-        if not place.takes[demand.claim] or demand.site not in (-1, place.site):
+        if not place.takes[demand.node_claim] or demand.site not in (-1, place.site):
             return 0
         if demand.site < 0:
             barred = place.wide or (demand.gang in self._problem.together and not place.domain)

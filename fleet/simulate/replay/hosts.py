@@ -56,7 +56,7 @@ class _Copy:
 class _Host:
     nodes: ForwardNodes
     copies: dict[Key, _Copy] = field(default_factory=dict)
-    unseated: list[Key] = field(default_factory=list)
+    without_room: list[Key] = field(default_factory=list)
 
 
 class Hosts:
@@ -172,7 +172,7 @@ class Hosts:
                 self._pod(name, new_copy, part, number) for part in components for number in range(part.replicas)
             ]
             self._status(new_copy, "Created")
-            asyncio.get_running_loop().call_later(START_S, self._seat, name, key)
+            asyncio.get_running_loop().call_later(START_S, self._give_room, name, key)
         self._tell(name, "job", new_copy)
         return ActOutcome(ActResult.DONE, body=stored)
 
@@ -228,14 +228,14 @@ class Hosts:
     async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> ActOutcome:
         return ActOutcome(ActResult.NOT_FOUND)
 
-    def _seat(self, name: str, key: Key) -> None:
+    def _give_room(self, name: str, key: Key) -> None:
         host = self._hosts[name]
         host_copy = host.copies.get(key)
         if host_copy is None or host_copy.unit is None or host_copy.leaving or host_copy.ends is not None:
             return
         if not host.nodes.seat(host_copy.unit):
-            if key not in host.unseated:
-                host.unseated.append(key)
+            if key not in host.without_room:
+                host.without_room.append(key)
             return
         host.nodes.changed.clear()
         host_copy.pods = _on_nodes(host_copy.pods, host.nodes.seats(host_copy.unit.id))
@@ -271,9 +271,9 @@ class Hosts:
         host = self._hosts[name]
         if there.unit is not None:
             host.nodes.release(there.unit)
-        waiting, host.unseated = host.unseated, []
+        waiting, host.without_room = host.without_room, []
         for key in waiting:
-            self._seat(name, key)
+            self._give_room(name, key)
 
     def _pod(self, member: str, made: _Copy, part: Component, number: int) -> PodView:
         meta = made.body["metadata"]

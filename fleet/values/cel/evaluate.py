@@ -287,15 +287,15 @@ def _tests(operand: Step, name: str) -> Step:
     return test
 
 
-def _decides(first: Step, second: Step, later: int, verdict: bool) -> Step:
+def _decides(first: Step, second: Step, later: int, decisive_value: bool) -> Step:
     """&& and ||: either side may decide, even where the other one has no value."""
 
     def decide(run: Evaluation) -> bool:
         problem: NoValue | None = None
         try:
             value = first(run)
-            if value is verdict:
-                return bool(verdict)
+            if value is decisive_value:
+                return bool(decisive_value)
             if value is not True and value is not False:
                 problem = NoValue(NO_OVERLOAD)
         except NoValue as fault:
@@ -304,13 +304,13 @@ def _decides(first: Step, second: Step, later: int, verdict: bool) -> Step:
             problem = fault
         run.spend(later)
         value = second(run)
-        if value is verdict:
-            return bool(verdict)
+        if value is decisive_value:
+            return bool(decisive_value)
         if problem is not None:
             raise problem
         if value is not True and value is not False:
             raise NoValue(NO_OVERLOAD)
-        return not verdict
+        return not decisive_value
 
     return decide
 

@@ -34,7 +34,7 @@ def _turns(run: Evaluation, values: Any, first: int, second: int | None, cost: i
             yield
 
 
-def _quantifier(verdict: bool, turn: int) -> Shape:
+def _quantifier(decisive_value: bool, turn: int) -> Shape:
     """`all` ends at a false item, `exists` at a true one. A fault counts only where no item decides."""
 
     def shape(over: Step, first: int, second: int | None, test: Part | None, made: Part | None) -> Step:
@@ -47,7 +47,7 @@ def _quantifier(verdict: bool, turn: int) -> Shape:
             for _ in _turns(run, over(run), first, second, cost):
                 try:
                     found = ask(run)
-                    if found is verdict:
+                    if found is decisive_value:
                         return bool(found)
                     if found is not True and found is not False:
                         problem = problem or NoValue(NO_OVERLOAD)
@@ -57,7 +57,7 @@ def _quantifier(verdict: bool, turn: int) -> Shape:
                     problem = problem or fault
             if problem is not None:
                 raise problem
-            return not verdict
+            return not decisive_value
 
         return decide
 

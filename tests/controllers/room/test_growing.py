@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.bindings.nomination import nomination_of
+from fleet.bindings.nomination import reserved_placement_of
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Pool
@@ -63,7 +63,7 @@ async def test_its_wait_is_not_cut_short_by_the_patience_for_checks() -> None:
     async with hub(growing(), config=config) as world:
         await submit(world, "cfa", gpus=8)
         await eventually(lambda: world.phase("one") == "Reserved")
-        nomination = nomination_of(world.unit("one"))
+        nomination = reserved_placement_of(world.unit("one"))
         assert nomination is not None and nomination.until - nomination.since == 130.0
 
 
@@ -75,5 +75,5 @@ async def test_a_place_on_a_node_that_is_there_is_refused_at_once_in_such_a_memb
             rival(cfa, node, 0)
         await world.apply(tree(max_jobs=5), policy(queue=True), pytorchjob("one", workers=1, gpus=8))
         await eventually(lambda: world.phase("one") in ("Reserved", "Dequeued", "Running"))
-        nomination = nomination_of(world.unit("one"))
+        nomination = reserved_placement_of(world.unit("one"))
         assert nomination is None or not nomination.grows

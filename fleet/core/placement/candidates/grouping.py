@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.bounds import BOUNDS
-from fleet.core.model.gang import Key, claim_key, gang_key
+from fleet.core.model.gang import Key, gang_key, node_claim_key
 from fleet.core.model.order import queue_order
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Component, Unit
@@ -118,7 +118,7 @@ class Grouping:
         decision has this space again."""
         held = self._snapshot.backlog.holders.values()
         gangs = [*self._gangs.values(), *(item.unit.components for item in held)]
-        claims = {claim_key(part.claim): part.claim for components in gangs for part in components}
+        claims = {node_claim_key(part.claim): part.claim for components in gangs for part in components}
         first = tuple(Component("", 0, NOTHING, claims[key]) for key in sorted(claims) if key)
         units = (*(lot.units[0] for lot in lots), *(item.unit for item in held))
         return Space([first, *gangs], {unit.topology for unit in units}, self._snapshot.members.values())

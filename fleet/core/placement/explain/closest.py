@@ -97,8 +97,8 @@ def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> 
 def _bars(pool: Pool, part: GangPart, space: Space) -> str:
     """Why a pool's nodes take no pod of a part, whatever is free on them; "" where they may."""
     takes, domains = space.traits(pool)
-    if not takes[part.claim]:
-        taint = repelled_by(pool.taints, space.claims[part.claim].tolerations)
+    if not takes[part.node_claim]:
+        taint = repelled_by(pool.taints, space.node_claims[part.node_claim].tolerations)
         if taint is not None:
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) didn't match Pod's node affinity/selector"
@@ -192,5 +192,5 @@ def _what(part: GangPart, room: MemberRoom, space: Space, *, empty: bool) -> str
 def _among(part: GangPart, room: MemberRoom) -> str:
     """How many nodes its selector, affinity and tolerations leave it, where these are not all."""
     total = sum(sum(pool.counts.values()) for pool in room.pools)
-    match = sum(sum(pool.counts.values()) for pool in room.pools if pool.takes[part.claim])
+    match = sum(sum(pool.counts.values()) for pool in room.pools if pool.takes[part.node_claim])
     return f" among the {match} of {total} nodes that match it" if match < total else ""

@@ -269,7 +269,7 @@ def _nodes(
         if lane.member == member:
             for part in space.shapes[lane.kind.shape]:
                 if part.need:
-                    kinds.setdefault((part.need, part.claim), []).append((index, part, lane.cap))
+                    kinds.setdefault((part.need, part.node_claim), []).append((index, part, lane.cap))
     vectors = [
         (pool.takes, vector)
         for pool in room.pools

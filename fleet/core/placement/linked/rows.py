@@ -30,7 +30,7 @@ from fleet.core.placement.candidates.eligibility import MemberChoice
 from fleet.core.placement.linked.classes import LeftOut, Units
 from fleet.core.placement.packing.room import MemberRoom, room_for
 from fleet.core.placement.packing.space import GangPart, Shape, Vector, slots
-from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, Problem, SpanPass, Spread, Terms
+from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, PassableSpan, Problem, Spread, Terms
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.usage import Usage
@@ -116,7 +116,7 @@ def room_rows(
         for index in by_member[member]:
             lane = lanes[index]
             for part in shapes[lane.kind.shape]:
-                usable = [number for number, (takes, _) in enumerate(pools) if takes[part.claim]]
+                usable = [number for number, (takes, _) in enumerate(pools) if takes[part.node_claim]]
                 if len(usable) == 1:
                     using[usable[0]].lanes.append((index, part, part.replicas, lane.cap))
                 else:
@@ -233,18 +233,18 @@ class SpanRows:
 
     def rows(
         self, units: Sequence[Units], charged: Sequence[Charged]
-    ) -> tuple[tuple[LimitRow, ...], tuple[SpanPass, ...]]:
+    ) -> tuple[tuple[LimitRow, ...], tuple[PassableSpan, ...]]:
         """All rows, and the reservations that an answer may give up. `units`, `charged`: of every class."""
         lanes = self._problem.lanes
         rows = self._quota(units, charged)
-        passed: list[SpanPass] = []
+        passed: list[PassableSpan] = []
         for number, span, head in self._spans:
             here = [(index, lane.kind.beside) for index, lane in enumerate(lanes) if lane.member == span.member]
             bound = tuple(index for index, beside in here if beside.binding & 1 << number)
             passing = tuple(index for index, beside in here if beside.passing & 1 << number)
             found = self._room(span, head, (*bound, *passing), len(passed) if passing else -1)
             rows += found
-            passed += [SpanPass(passing, bound)] if passing and found else []
+            passed += [PassableSpan(passing, bound)] if passing and found else []
         if self._tries < 0:
             self._left_out.append(("span_tries", "room beside some reservations"))
         return tuple(rows), tuple(passed)

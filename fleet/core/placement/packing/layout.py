@@ -73,7 +73,7 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
         for part in shape:
             if part.topology:
                 return None
-            pods[part.need, part.claim] = pods.get((part.need, part.claim), 0) + part.replicas
+            pods[part.need, part.node_claim] = pods.get((part.need, part.node_claim), 0) + part.replicas
     kinds = sorted(pods)
     homes: list[tuple[int, tuple[int, ...]]] = []  # pool and free vector of each node
     for index, pool in enumerate(free.pools):

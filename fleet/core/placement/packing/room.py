@@ -172,7 +172,7 @@ class MemberRoom:
         if not steps or not self._enough(shape, ground):
             return None
         draft = _Draft(self.pools, ground, devices)
-        takes = {index: tuple(self.pools[index].takes[part.claim] for part in shape) for index in ground}
+        takes = {index: tuple(self.pools[index].takes[part.node_claim] for part in shape) for index in ground}
         places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
         homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
         refinement = refine([(part.need, part.replicas) for part in shape], homes, most_effort=steps)
@@ -231,7 +231,10 @@ class MemberRoom:
         pods = draft.fill(part, part.replicas)
         need = dict(part.need)
         homes = [
-            (vector, index) for index, pool in enumerate(draft.pools) if pool.takes[part.claim] for vector in pool.keys
+            (vector, index)
+            for index, pool in enumerate(draft.pools)
+            if pool.takes[part.node_claim]
+            for vector in pool.keys
         ]
         homes.sort(key=lambda home: home[0], reverse=True)
         for vector, index in sorted(homes, key=lambda home: draft.pools[home[1]].potential):
@@ -318,11 +321,11 @@ class _Draft:
         need = part.need
         if not need:
             usable = (self.pools[index] for index in self._ground)
-            return 0 if any(pool.counts for pool in usable if pool.takes[part.claim]) else replicas
+            return 0 if any(pool.counts for pool in usable if pool.takes[part.node_claim]) else replicas
         floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
         rest_of_pods = replicas
         moves: list[tuple[int, Vector, Vector, int, int]] = []
-        for vector, index in self.fullest_first(part.claim, floor):
+        for vector, index in self.fullest_first(part.node_claim, floor):
             each = rest_of_pods  # pods that this node takes, as in `slots`; the innermost loop of all
             for resource, amount in need:
                 fit = vector[resource] // amount
@@ -356,7 +359,7 @@ def room_for(pools: Iterable[PoolRoom], part: GangPart) -> int:
     return sum(
         count * slots(vector, part.need)
         for pool in pools
-        if pool.takes[part.claim]
+        if pool.takes[part.node_claim]
         for vector, count in pool.counts.items()
     )
 

@@ -29,7 +29,7 @@ class GangPart:
 
     replicas: int
     need: Need
-    claim: int
+    node_claim: int
     topology: int = 0
     absent: tuple[tuple[str, int], ...] = ()
 
@@ -71,11 +71,14 @@ class Space:
         self.devices = sum("/" in name for name in offered)
         """How many of the first resources are devices."""
         self.index: Mapping[str, int] = {name: number for number, name in enumerate(ordered)}
-        self.claims: tuple[NodeClaim, ...]
-        self._claim_index: Mapping[NodeClaim, int]
+        self.node_claims: tuple[NodeClaim, ...]
+        self._node_claim_index: Mapping[NodeClaim, int]
         self._takes: dict[_Labelled, tuple[bool, ...]] = {}
         if pools is None:
-            self.claims, self._claim_index = tuple(claims), {claim: number for number, claim in enumerate(claims)}
+            self.node_claims, self._node_claim_index = (
+                tuple(claims),
+                {claim: number for number, claim in enumerate(claims)},
+            )
         else:
             self._number(claims, list(dict.fromkeys(map(_labelled, pools))))
         self.topologies: tuple[str, ...] = tuple(sorted({name for name in topologies if name}))
@@ -98,7 +101,7 @@ class Space:
             if number == len(first):
                 first.append(claim)
                 takes.append(able)
-        self.claims, self._claim_index = tuple(first), numbers
+        self.node_claims, self._node_claim_index = tuple(first), numbers
         for place, pool in enumerate(pools):
             self._takes[pool] = tuple([bool(able >> place & 1) for able in takes])
 
@@ -119,14 +122,14 @@ class Space:
             absent = tuple([item for item in wanted if item[0] not in self.index])
             if absent:
                 need.append((len(self.index), 1))
-            key = (tuple(need), self._claim_index[component.claim], absent)
+            key = (tuple(need), self._node_claim_index[component.claim], absent)
             parts[key] = parts.get(key, 0) + max(0, component.replicas)
         whole = [
             GangPart(replicas, need, claim, within, absent)
             for (need, claim, absent), replicas in parts.items()
             if replicas
         ]
-        return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.claim, part.absent), reverse=True))
+        return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.node_claim, part.absent), reverse=True))
 
     def pod_request(self, part: GangPart) -> dict[str, int]:
         """Return what one pod asks for by name, devices first."""
@@ -144,7 +147,7 @@ class Space:
         labelled = _labelled(pool)
         takes = self._takes.get(labelled)
         if takes is None:
-            takes = self._takes[labelled] = tuple([pool_takes(pool, claim) for claim in self.claims])
+            takes = self._takes[labelled] = tuple([pool_takes(pool, claim) for claim in self.node_claims])
         return takes, tuple([domain_of(pool, topology) for topology in self.topologies])
 
     def size(self, need: Need) -> Vector:

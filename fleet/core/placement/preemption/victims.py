@@ -37,7 +37,7 @@ def beside(state: PreemptionState, site: int, name: str, victims: Sequence[tuple
     coming = ((unit, shape) for unit, _, shape in state.coming.get(name, ()) if unit not in gone)
     for owner, shape in (*coming, *(("", shape) for shape in state.claim_shapes.get(name, ()))):
         for part in shape:
-            key = (part.need, part.claim)
+            key = (part.need, part.node_claim)
             pods[key] = pods.get(key, 0) + part.replicas
             if owner in numbers:
                 less.setdefault(key, []).append((numbers[owner], part.replicas))
@@ -235,8 +235,8 @@ def _question_about(
     for work in works:
         site = -1 if exact or work.unit.id in freed else index[work.unit.member or ""]
         victims.append(Victim(not work.borrows, work.lost, site, by[work.unit.id]))
-    demands = [Demand(-1, part.replicas, part.need, part.claim, gang=gang) for gang, part in parts]
-    kinds = {(demand.need, demand.claim) for demand in demands}
+    demands = [Demand(-1, part.replicas, part.need, part.node_claim, gang=gang) for gang, part in parts]
+    kinds = {(demand.need, demand.node_claim) for demand in demands}
     topology = max((part.topology for _, part in parts), default=0)
     places: list[SiteNodes] = []
     for site, name in enumerate(sites):

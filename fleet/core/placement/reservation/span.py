@@ -169,7 +169,7 @@ class SpanNodes:
                 return True
             worst: tuple[tuple[int, ...], int, Pair] | None = None
             for number, counts in enumerate(self._pairs):
-                if not later[number].takes[part.claim]:
+                if not later[number].takes[part.node_claim]:
                     continue
                 for pair in counts:
                     known = (number, pair)
@@ -196,7 +196,7 @@ def _harm(later: Vector, need: Need, head: Shape, takes: Sequence[bool]) -> tupl
     """How many places of the head's pods one pod with this need costs on a node; among equals, how close it brings
     the node to losing the next."""
     after = _less(later, need)
-    mine = [part for part in head if takes[part.claim]]
+    mine = [part for part in head if takes[part.node_claim]]
     lost = tuple(slots(later, part.need) - slots(after, part.need) for part in mine)
     slack = tuple(-(after[part.need[0][0]] % part.need[0][1]) for part in mine if part.need)
     return (*lost, 0, *slack) if mine else (-1,)
