@@ -81,6 +81,9 @@ COMMANDS = {
     "version": "version",
 }
 
+# They hear signals themselves before they have anything to put away, and load modules until then.
+LISTENING = frozenset({"up", "api", "controllers", "sim", "agent"})
+
 # Of a command that is not installed: it takes all that stands behind it.
 ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
@@ -180,8 +183,6 @@ def main() -> None:
     if line is not None:
         prepare()
     names = relevant_commands(sys.argv if line is None else line, COMMANDS)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as fleet.cli left it while the modules were loaded
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     with plain():
         _run(names, listed=sys.argv[1:] in LISTED and line is None)
 
@@ -189,7 +190,11 @@ def main() -> None:
 def _run(names: Iterable[str], *, listed: bool) -> None:
     try:
         try:
-            (with_a_list() if listed else with_commands(names))()
+            program = with_a_list() if listed else with_commands(names)
+            # The other handlers are those of fleet.cli for the time of loading, and of who ignores the signal.
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not LISTENING.intersection(names):
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            program()
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:

@@ -183,7 +183,7 @@ def _ready_line(process: subprocess.Popen[str]) -> str:
 
 def _stop(process: subprocess.Popen[str]) -> int:
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # heard from the first moment on, unlike SIGINT, which Python may drop while it starts
     try:
         return process.wait(STOP_LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from fleet.cli import main
 from fleet.values.release import running
-from tests.cli.hub import fleet
+from tests.cli.hub import BIN, fleet
 
 COMMANDS = (
     "help",
@@ -149,6 +150,38 @@ def test_a_program_that_is_interrupted_while_it_loads_ends_in_silence() -> None:
         [sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=180, check=False
     )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+LOST_IN_A_CALLBACK = """
+import os, signal, sys
+
+class Interrupted:
+    def __del__(self):  # Python drops what is raised here, as in the callbacks of its import system
+        os.kill(os.getpid(), signal.SIGINT)
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == os.environ["LOST_IN"]:
+            Interrupted()
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@pytest.mark.parametrize("program", [[str(BIN / "fleet")], [str(BIN / "python"), "-P", "-m", "fleet.cli.main"]])
+@pytest.mark.parametrize(
+    ("command", "module"), [(["version"], "fleet.cli.version"), (["up", "--listen", ":0"], "fleet.hub.starting")]
+)
+def test_a_ctrl_c_is_not_lost_while_modules_are_loaded(
+    tmp_path: Path, program: list[str], command: list[str], module: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(LOST_IN_A_CALLBACK)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOST_IN": module}
+    words = [*command, *(["--data-dir", str(tmp_path / "hub")] if command[0] == "up" else [])]
+    done = subprocess.run([*program, *words], capture_output=True, text=True, timeout=180, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_an_importer_of_a_command_keeps_its_handler_of_ctrl_c() -> None:
