@@ -7,6 +7,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -27,9 +28,18 @@ def files(pattern: str = "*") -> list[Path]:
     return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
 
 
-def pages() -> list[Path]:
+@functools.cache
+def pages() -> tuple[Path, ...]:
     """Every Markdown file."""
-    return files("*.md")
+    return tuple(files("*.md"))
+
+
+def faults_of_pages(
+    faults: Callable[[Path], Iterable[str]], some: Iterable[Path] | None = None
+) -> dict[str, list[str]]:
+    """What is wrong with `some` pages (default: with all), by the path of the page; those without a fault left out."""
+    by_page = {relative(page): list(faults(page)) for page in (pages() if some is None else some)}
+    return {page: wrong for page, wrong in by_page.items() if wrong}
 
 
 def relative(path: Path) -> str:

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.checkout import DOCS, ROOT, pages, relative
+from tests.checkout import DOCS, ROOT, faults_of_pages, pages, relative
 from tests.docs.glossary import rows
 
 READMES = [page for page in pages() if page.name == "README.md"]
@@ -58,20 +56,27 @@ def test_every_word_of_the_files_has_its_row_in_the_glossary() -> None:
     assert words - {row["term"] for row in rows()} == set()
 
 
-@pytest.mark.parametrize("page", pages(), ids=relative)
-def test_every_path_in_code_marks_exists(page: Path) -> None:
-    names = [name for name in PATH.findall(page.read_text()) if "NAME" not in name and name not in ELSEWHERE]
-    assert [name for name in names if not there(name, ROOT, page.parent)] == []
+def test_every_path_in_code_marks_exists() -> None:
+    def missing(page: Path) -> Iterator[str]:
+        for name in PATH.findall(page.read_text()):
+            if "NAME" not in name and name not in ELSEWHERE and not there(name, ROOT, page.parent):
+                yield name
+
+    assert faults_of_pages(missing) == {}
 
 
-@pytest.mark.parametrize("page", READMES, ids=relative)
-def test_every_file_in_the_table_of_a_package_exists(page: Path) -> None:
-    names = [name for cell in FIRST_CELL.findall(page.read_text()) for name in FILE.findall(cell)]
-    assert [name for name in names if not there(name, page.parent, ROOT)] == []
+def test_every_file_in_the_table_of_a_package_exists() -> None:
+    def missing(page: Path) -> Iterator[str]:
+        for cell in FIRST_CELL.findall(page.read_text()):
+            yield from (name for name in FILE.findall(cell) if not there(name, page.parent, ROOT))
+
+    assert faults_of_pages(missing, READMES) == {}
 
 
-@pytest.mark.parametrize("page", [p for p in READMES if relative(p).startswith(("api/", "fleet/"))], ids=relative)
-def test_a_package_names_each_of_its_files(page: Path) -> None:
-    named = re.findall(r"`([\w./*-]+\.py)`", page.read_text())
-    files = [path for path in page.parent.glob("*.py") if not path.name.startswith("__")]
-    assert [path.name for path in files if not any(path.match(name) for name in named)] == []
+def test_a_package_names_each_of_its_files() -> None:
+    def unnamed(page: Path) -> Iterator[str]:
+        named = re.findall(r"`([\w./*-]+\.py)`", page.read_text())
+        files = [path for path in page.parent.glob("*.py") if not path.name.startswith("__")]
+        yield from (path.name for path in files if not any(path.match(name) for name in named))
+
+    assert faults_of_pages(unnamed, [page for page in READMES if relative(page).startswith(("api/", "fleet/"))]) == {}

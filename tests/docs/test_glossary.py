@@ -6,8 +6,6 @@ import re
 import subprocess
 from collections import Counter
 
-import pytest
-
 from tests.checkout import ROOT
 from tests.docs.glossary import rows
 
@@ -46,14 +44,15 @@ def test_every_word_that_pages_lean_on_has_its_row() -> None:
     assert set(WORDS) - {row["term"] for row in rows()} == set()
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row["term"])
-def test_every_meaning_is_one_sentence(row: dict[str, str]) -> None:
-    assert row["meaning"].endswith(".") and ". " not in row["meaning"]
+def test_every_meaning_is_one_sentence() -> None:
+    meanings = [row["meaning"] for row in rows()]
+    assert [meaning for meaning in meanings if not meaning.endswith(".") or ". " in meaning] == []
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row["term"])
-def test_every_place_of_a_term_exists(row: dict[str, str]) -> None:
-    assert [path for path in PATH.findall(row["where"]) if not (ROOT / path).exists()] == []
+def test_every_place_of_a_term_exists() -> None:
+    places = [path for row in rows() for path in PATH.findall(row["where"])]
+    assert len(places) > 50
+    assert [path for path in places if not (ROOT / path).exists()] == []
 
 
 def test_every_invariant_that_is_cited_is_defined() -> None:
