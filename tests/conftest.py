@@ -23,15 +23,16 @@ import pytest
 
 from api.store.embedded import EmbeddedPostgres
 from api.store.migrate import migrate
-from tests import order
+from tests import order, scratch
 
 TEMPLATE = "fleet_template"
 # The asserts of modules that tests import say what they saw, as those of tests do.
-HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"conftest", "order"}  # which are loaded by now
+HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"conftest", "order", "scratch"}  # which are loaded by now
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in sorted(HELPERS)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    scratch.use()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     if hasattr(config, "workerinput"):

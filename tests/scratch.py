@@ -1,0 +1,28 @@
+"""Where tests put their files: in memory, where there is enough of it.
+
+A hub makes some seventy MB, and a database waits for its disk at each commit. How durable a commit is no test can see:
+what is killed is a process and never the machine. Benchmarks keep to the disk, since waiting for it is what they
+measure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import psutil
+
+MEMORY = Path("/dev/shm")
+NEEDED = 12 << 30  # bytes; a whole run on six workers leaves about half of it
+LEFT = 8 << 30  # bytes, beside what is needed, for the processes of the tests
+
+
+def use() -> None:
+    """Let this process and those that it starts make their temporary files in memory, unless TMPDIR says where."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    if shutil.disk_usage(MEMORY).free >= NEEDED and psutil.virtual_memory().available >= NEEDED + LEFT:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # it is looked for anew
