@@ -100,6 +100,7 @@ async def test_a_job_that_waits_is_waited_for_and_a_pod_that_is_made_anew_is_rea
     assert seen.empty()
 
 
+@pytest.mark.filterwarnings("ignore::fleet.client.HubWarning")  # a pod may be gone when its turn comes
 @BOTH
 async def test_a_followed_log_goes_on_after_a_restart_of_the_hub_without_repeating_lines(which: str, up: Up) -> None:
     def restart() -> None:

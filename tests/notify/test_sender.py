@@ -100,6 +100,7 @@ async def test_slack_gets_a_text_without_markup_of_others(outgoing: OutgoingClie
     assert orjson.loads(got[0]) == {"text": "PyTorchJob vision/train (8 GPUs) has failed in cfa: exit &lt;code&gt; 1"}
 
 
+@pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")  # of the mail server; all is TLS there
 @pytest.mark.parametrize("implicit", [False, True], ids=["StartTLS", "Implicit"])
 async def test_a_mail_server_gets_a_mail_over_tls(outgoing: OutgoingClient, pki: Pki, implicit: bool) -> None:
     async with mailserver.serving(pki, implicit=implicit) as mailbox:
