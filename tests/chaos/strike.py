@@ -21,7 +21,7 @@ from tests.chaos.client import JOBS, Client
 from tests.chaos.findings import Findings
 from tests.chaos.plan import LONG_S, Kind, NetworkFault, Step, network
 from tests.chaos.proxy import Mode
-from tests.chaos.rig import Rig
+from tests.chaos.rig import CONTROLLERS, Rig
 from tests.chaos.skewed import hold_file
 from tests.chaos.truth import Truth
 from tests.chaos.work import until_answered
@@ -206,11 +206,8 @@ class Striker:
         with self._held(name) if step.kind is Kind.HOLD else self._stopped(step.target, name):
             time.sleep(step.seconds)
             if deposed:
-                others = [
-                    other for other in self.rig.keeper.starts if other.startswith("controllers") and other != name
-                ]
-                follower = str(self.rig.keeper.pid(others[0]))
-                wait_for("another leads", lambda: self._holder().endswith(f"-{follower}"), 30)
+                follower = next(other for other in CONTROLLERS if other != name)
+                wait_for("another leads", lambda: self.rig.leader() == follower, 30)
                 log = self.rig.keeper.log(name)
         if deposed:
             self._judge_woken(name, follower, log)
