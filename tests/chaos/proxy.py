@@ -19,7 +19,6 @@ from pathlib import Path
 
 CHUNK = 1 << 16
 LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST
-HEAD_MAX = 1 << 16
 
 
 class Mode(StrEnum):

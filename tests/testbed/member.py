@@ -251,9 +251,6 @@ class RealMember:
     def reconnect(self) -> None:
         self._processes.signal(f"{self.name}.apiserver", signal.SIGCONT)
 
-    def kill_apiserver(self) -> None:
-        self._processes.kill(f"{self.name}.apiserver")
-
     def new_client(self, timeout: float | httpx.Timeout) -> httpx.Client:
         """A client of its own, with the administrator's token; the caller closes it."""
         trust = ssl.create_default_context(cafile=str(self.pki.ca))

@@ -113,12 +113,6 @@ class Processes:
     def signal(self, name: str, number: signal.Signals) -> None:
         self._running[name].send_signal(number)
 
-    def kill(self, name: str) -> None:
-        """kill -9, and wait until it is gone."""
-        process = self._running.pop(name)
-        process.kill()
-        process.wait(10)
-
     def stop(self, names: Sequence[str], within_s: float = 8.0) -> None:
         """Ask the named ones to end, kill those that do not within the bound."""
         chosen = [self._running.pop(name) for name in names if name in self._running]

@@ -16,7 +16,6 @@ TREE = tree(a={}, b={}, c={})
 
 
 ONE_FULL = (runs("r", 8, "n", 0, left_s=600), member("x").nodes(1, free_gpu=0))
-HALF_FULL = (runs("r", 4, "n", 4, left_s=600), member("x").nodes(1, free_gpu=4))
 
 
 @pytest.mark.parametrize("delay_s", [None, 100.0, 45.5])
