@@ -19,9 +19,10 @@ CLAIMS = (NodeClaim(), NodeClaim(), NodeClaim(), NodeClaim(node_selector=(("mode
 
 @st.composite
 def trees(draw: st.DrawFn) -> QuotaTree:
-    limit = st.one_of(st.just({}), st.fixed_dictionaries({GPU: st.integers(0, 24)}), st.just({"memory": 40 << 30}))
+    nothing: st.SearchStrategy[dict[str, int]] = st.just({})
+    limit = st.one_of(nothing, st.fixed_dictionaries({GPU: st.integers(0, 24)}), st.just({"memory": 40 << 30}))
     policy = st.sampled_from(("Priority", "Priority", "Block", "Intelligent"))
-    jobs = st.one_of(st.just({}), st.fixed_dictionaries({"jobs": st.integers(0, 4)}))
+    jobs = st.one_of(nothing, st.fixed_dictionaries({"jobs": st.integers(0, 4)}))
     promise = st.sampled_from(({}, {}, {GPU: 4}, {GPU: 12, "cpu": 40_000}))
     lending = st.sampled_from(({}, {}, {LEND_LIMIT: '{"nvidia.com/gpu": 2}'}))
     per_user = st.sampled_from(
@@ -108,6 +109,7 @@ def members(draw: st.DrawFn, name: str) -> MemberBuilder:
 def worlds(draw: st.DrawFn) -> Snapshot:
     names = draw(st.sampled_from((MEMBERS, MEMBERS, ("x",), ("x", "y"), ())))
     count = draw(st.integers(0, 9))
-    parts = [*(draw(members(name)) for name in names), *(draw(units(number)) for number in range(count))]
+    parts: list[MemberBuilder | UnitBuilder] = [draw(members(name)) for name in names]
+    parts += [draw(units(number)) for number in range(count)]
     config = draw(st.sampled_from((Config(), Config(reclaim=True, protection_s=3.0), Config(reclaim=True))))
     return snapshot(*parts, config, *((draw(trees()),) if draw(st.booleans()) else ()))

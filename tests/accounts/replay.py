@@ -11,10 +11,11 @@ from fleet.accounts.models import AttemptRecord, JobRecord
 from fleet.controllers.history import gpus
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.foresee.forward import UnitEventKind
+from fleet.core.model.amounts import Amounts
 from fleet.simulate.replay import world
 from fleet.simulate.replay.full import replay_fully
 from fleet.simulate.replay.run import Options, ReplayResult
-from fleet.simulate.replay.trace import GPU, Amounts, gang
+from fleet.simulate.replay.trace import GPU, gang
 from fleet.simulate.replay.trace import TraceJob as Traced
 from tests.accounts.stories import Kept, from_the_first, kept
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -16,13 +18,13 @@ NOW = 1_790_000_000.0  # 2026-09-21
 DAY = 86_400.0
 
 
-def life(number: int, user: str, submitted: float = NOW - 600, **more: object) -> JobLife:
+def life(number: int, user: str, submitted: float = NOW - 600, **more: Any) -> JobLife:
     run = AttemptRun(1, submitted + 10, "cfa", (ModelGpus("H200", 8),), submitted + 20, counted=submitted + 20)
     uid = f"00000000-0000-4000-8000-{number:012d}"
-    queued: dict[str, object] = {"queue": "root/a", "gpus": 8, "pods": 1, "state": "Running", "run": run, **more}
+    queued: dict[str, Any] = {"queue": "root/a", "gpus": 8, "pods": 1, "state": "Running", "run": run, **more}
     return JobLife(
         uid, submitted, "team-a", f"job-{number}", "PyTorchJob", user, waits={"BehindInQueue": 5.0}, **queued
-    )  # type: ignore[arg-type]
+    )
 
 
 async def test_a_life_comes_back_from_the_tables_as_it_was(engine: AsyncEngine) -> None:

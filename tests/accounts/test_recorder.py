@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
@@ -111,12 +113,12 @@ def test_a_recorder_that_is_killed_at_any_batch_loses_and_doubles_nothing(
         advance = history.recorder._advance
         calls = 0
 
-        async def dies(*arguments: object) -> None:
+        async def dies(*arguments: Any) -> None:
             nonlocal calls
             calls += 1
             if calls % 2:
                 raise RuntimeError("killed before the commit")
-            await advance(*arguments)  # type: ignore[arg-type]
+            await advance(*arguments)
 
         monkeypatch.setattr(history.recorder, "_advance", dies)
         going = 1

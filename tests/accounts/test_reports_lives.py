@@ -40,8 +40,8 @@ async def test_pages_show_every_job_once_the_newest_first(past: Past) -> None:
 
 
 async def test_a_list_is_narrowed_by_all_that_a_job_is(past: Past) -> None:
-    ran = [{"started": 2, "ended": 4}, {"started": 5, "ended": 6, "member": "west", "model": "A100"}]
-    await past.job("one", 1, attempts=ran, ended=at(6))
+    again: dict[str, Any] = {"started": 5, "ended": 6, "member": "west", "model": "A100"}
+    await past.job("one", 1, attempts=[{"started": 2, "ended": 4}, again], ended=at(6))
     await past.job("two", 8, attempts=[{"started": 9, "ended": None}], state="Running", user="bob", namespace="other")
     await past.job("three", 9, state="Queued", queue="root/nlp/x", kind="TFJob")
     everything = ["three", "two", "one"]

@@ -190,7 +190,7 @@ async def test_a_job_that_was_stored_before_may_change_in_all_but_its_pods(hub: 
 def test_a_kind_of_nested_parts_is_counted_as_one_gang(body: Body, text: str) -> None:
     interpreter = interpreter_of(body["apiVersion"], body["kind"])
     assert interpreter is not None
-    kind = Kind("", "v1", body["kind"], "things", "thing", True, {})
+    kind = Kind("", "v1", body["kind"], "things", "thing", True, "ThingList")
     review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
     assert [text in cause.message for cause in pods_within_bounds(interpreter)(review)] == [True]
 
@@ -201,7 +201,7 @@ def test_a_component_whose_name_no_label_can_have_is_refused(name: str) -> None:
     body["spec"]["workerGroupSpecs"] = [{"groupName": name, "replicas": 1, "template": pod()}]
     interpreter = interpreter_of("ray.io/v1", "RayCluster")
     assert interpreter is not None
-    kind = Kind("ray.io", "v1", "RayCluster", "rayclusters", "raycluster", True, {})
+    kind = Kind("ray.io", "v1", "RayCluster", "rayclusters", "raycluster", True, "RayClusterList")
     review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
     (cause,) = fits_its_pods(interpreter)(review)
     assert cause.field == "spec.workerGroupSpecs[0].template" and "the label of its pods is made of it" in cause.message

@@ -233,7 +233,7 @@ def test_a_job_of_a_kind_without_templates_is_told_which_field_says_its_size(tra
         "metadata": {"name": "j"},
         "spec": {"trainer": trainer},
     }
-    kind = Kind("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, {})
+    kind = Kind("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, "TrainJobList")
     review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
     (cause,) = check_of_jobs(review)
     assert cause.field == field and "fleet.io/size" in cause.message

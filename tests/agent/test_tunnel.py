@@ -101,7 +101,7 @@ async def test_a_member_without_its_agent_is_not_ready_and_says_since_when(hub: 
     async with member() as cluster:
         try:
             await members.add("m1", cluster.kubeconfig, "hub-1", pull=True)
-            await eventually(lambda: "(it never was)" in members.state("m1").message)  # type: ignore[union-attr]
+            await eventually(lambda: (state := members.state("m1")) and "(it never was)" in state.message)
             async with running(hub.agent(hub.processes[0], "m1", token, cluster)):
                 await eventually(lambda: members.ready("m1"))
             await eventually(lambda: not members.ready("m1"))

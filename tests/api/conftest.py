@@ -34,7 +34,7 @@ from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
 from api.transport.serve import Server
-from api.wire.http import ASGIApp
+from api.wire.http import ASGIApp, Face
 from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
@@ -161,7 +161,7 @@ async def open_hub(
     audit: Audit | None = None,
     parts: Mapping[str, Callable[[], str]] | None = None,
     routes: Callable[[Objects], Routes] | None = None,
-    mounts: Callable[[Objects], Mapping[str, ASGIApp]] | None = None,
+    mounts: Callable[[Objects], Mapping[str, ASGIApp | Face]] | None = None,
     console: Callable[[Authenticator], Console] | None = None,
 ) -> AsyncIterator[Hub]:
     """Serve the API over a store that is not started yet, with all kinds and rules of the hub. `routes`, `mounts` and

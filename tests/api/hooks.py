@@ -76,7 +76,7 @@ def _counted(request: Body) -> Body:
 
 def _echo(request: Body) -> Body:
     """A denial that says what was asked, but for what no two servers share."""
-    shown = {
+    shown: Body = {
         key: request.get(key)
         for key in (
             "kind",

@@ -66,7 +66,9 @@ class Asker:
         warnings = tuple(value.split('"', 1)[1].rstrip('"') for value in answer.headers.get_list("warning"))
         if "watch=" in path and answer.status_code == 200:
             return Said(answer.status_code, [json.loads(line) for line in answer.text.splitlines()], warnings)
-        body = answer.json() if answer.headers.get("content-type", "").startswith("application/json") else answer.text
+        body: Any = answer.text
+        if answer.headers.get("content-type", "").startswith("application/json"):
+            body = answer.json()
         if ask.keep and answer.status_code < 300:
             self._kept[f"{{{ask.keep}.rv}}"] = body["metadata"]["resourceVersion"]
             self._kept[f"{{{ask.keep}.uid}}"] = body["metadata"].get("uid", "")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
-JOB = {
+from fleet.values.ports import Body
+
+CONFIG_MAP: Body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
+JOB: Body = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "PyTorchJob",
     "metadata": {"name": "train", "labels": {"team": "ml"}},

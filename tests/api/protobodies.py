@@ -97,10 +97,10 @@ def settled(data: bytes, name: str) -> tuple[Any, ...]:
     out: list[tuple[int, Any]] = []
     for number, _, value in walk(data):
         assert number in fields, f"{name} has a field {number}"
-        field, part = fields[number], value
+        field = fields[number]
         if field.map:
             entry = {n: v for n, _, v in walk(_data(value))}
-            part = (entry.get(1, b""), _part(entry.get(2, b""), field.type))
+            part: Any = (entry.get(1, b""), _part(entry.get(2, b""), field.type))
         else:
             part = _part(value, field.type)
         if field.map or field.repeated or part not in (0, b"", ()):

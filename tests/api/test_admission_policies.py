@@ -17,7 +17,7 @@ from tests.api.hookworld import ADMISSION, MAPS, World, pki, world
 __all__ = ["pki", "world"]  # fixtures
 
 
-POLICY = {
+POLICY: Body = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingAdmissionPolicy",
     "metadata": {"name": "p"},

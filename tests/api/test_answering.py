@@ -34,10 +34,10 @@ class Wire:
 def cycle(wire: Any, method: str = "GET", keep_alive: bool = True) -> Cycle:
     log = logging.getLogger(__name__)
     return Cycle(
-        scope={"method": method, "type": "http"},
+        scope={"method": method, "type": "http"},  # type: ignore[typeddict-item]
         transport=wire,
         flow=FlowControl(wire),
-        logger=log,  # type: ignore[typeddict-item]
+        logger=log,
         access_logger=log,
         access_log=False,
         default_headers=[DATE],

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from api.audit.policy import parse
 from api.objects.writing import User
 from api.store.memory import MemoryStore
 from api.wire.protobuf.answers import whole
+from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.face import hub_app
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
@@ -161,9 +163,9 @@ async def test_requests_of_the_rest_face_are_logged_without_bodies(hub: Hub) -> 
         authorizer=AllowAll(),
         authenticator=StaticTokens({"t": User("ann", ("dev",))}),
         audit=Audit(parse(EVERYTHING), [kept], clock),
-        mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, lambda *_: None)},
+        mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
     )
-    transport = httpx.ASGITransport(app)  # type: ignore[arg-type,unused-ignore]
+    transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="https://hub") as client:
         headers = {"authorization": "Bearer t"}
         jobs = await client.get(f"{PREFIX}/jobs", headers=headers)

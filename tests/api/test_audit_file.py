@@ -40,7 +40,8 @@ class Opened:
         lines = generate_latest(self.metrics.registry).decode().splitlines()
         return int(next(float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted)))
 
-    def until(self, holds: Callable[[], bool]) -> None:
+    # `...`: a lambda in a loop binds its variable by a default, which mypy refuses for `[]`
+    def until(self, holds: Callable[..., bool]) -> None:
         deadline = time.monotonic() + 20
         while not holds():
             assert time.monotonic() < deadline

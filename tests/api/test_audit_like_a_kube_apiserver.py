@@ -228,7 +228,7 @@ async def _ask(client: httpx.AsyncClient, number: int, case: Case) -> str:
     }
     content = case.body if isinstance(case.body, bytes) or case.body is None else json.dumps(case.body)
     answer = await client.request(case.method, case.path, content=content, headers=headers)
-    return answer.headers.get("audit-id", "")
+    return str(answer.headers.get("audit-id", ""))
 
 
 async def _until_known(client: httpx.AsyncClient) -> None:

@@ -35,7 +35,9 @@ class Taken:
     """A receiver. `answers`: the codes of its first answers."""
 
     def __init__(self, *answers: int) -> None:
-        self.answers, self.batches, self.tokens = list(answers), [], []
+        self.answers = list(answers)
+        self.batches: list[dict[str, Any]] = []
+        self.tokens: list[str | None] = []
 
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -32,8 +32,8 @@ def deep(depth: int) -> bytes:
 
 def fields(count: int = 1, **change: Any) -> dict[str, Any]:
     """A ConfigMap that claims `count` entries of managedFields."""
-    entry = {"operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1"}
-    entry |= {"fieldsV1": {"f:data": {"f:a": {}}}}
+    owned = {"fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}}}
+    entry = {"operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", **owned}
     return config(managedFields=[{"manager": f"m{i}", **entry, **change} for i in range(count)])
 
 

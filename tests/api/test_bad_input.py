@@ -133,7 +133,7 @@ async def send(client: httpx.AsyncClient, method: str, path: str, media: str, bo
 
 
 async def test_what_is_wrong_is_refused_and_changes_nothing(hub: Hub) -> None:
-    wrong = []
+    wrong: list[tuple[object, ...]] = []
     async with hub.client() as client:
         assert (await client.post(MAPS, json=config_map("kept"))).status_code == 201
         revision = await hub.store.revision()

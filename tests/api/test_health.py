@@ -36,7 +36,7 @@ async def ask(
         authenticator=StaticTokens({}),
         checks={"controllers": check},
     )
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://hub") as client:  # type: ignore[arg-type,unused-ignore]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://hub") as client:
         answer = await client.get(path)
     return answer.status_code, answer.text
 

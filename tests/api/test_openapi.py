@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -87,7 +88,7 @@ async def test_kubectl_explains_from_the_protobuf_of_version_2(seeded: Hub, vers
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_strategic_merge_of_a_built_in_kind_needs_no_warning(seeded: Hub, version: str) -> None:
-    pod = {
+    pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p"},
@@ -95,7 +96,7 @@ async def test_strategic_merge_of_a_built_in_kind_needs_no_warning(seeded: Hub, 
     }
     kubectl = KUBECTLS[version]
     await seeded.kubectl(kubectl, "apply", "-f", "-", stdin=yaml.safe_dump(pod))
-    pod["metadata"]["labels"] = {"shade": "blue"}  # type: ignore[index]
+    pod["metadata"]["labels"] = {"shade": "blue"}
     _, out, err = await seeded.kubectl(kubectl, "apply", "-f", "-", stdin=yaml.safe_dump(pod))
     assert "configured" in out and err == ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
 from random import Random
 from typing import Any
 
@@ -286,7 +287,9 @@ async def _frames(hub: Hub, form: str, kind: str) -> None:
         headers = {"accept": f"{PROTOBUF}{form};stream=watch"}
         async with client.stream("GET", MAPS, params=params, headers=headers) as stream:
             assert stream.headers["content-type"] == f"{PROTOBUF};stream=watch"
-            async with contextlib.aclosing(stream.aiter_bytes()) as chunks:
+            pieces = stream.aiter_bytes()
+            assert isinstance(pieces, AsyncGenerator)
+            async with contextlib.aclosing(pieces) as chunks:
                 async for chunk in chunks:
                     data += chunk
                     seen = list(frames(data))

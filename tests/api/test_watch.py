@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put
 from tests.api.conftest import Hub
 from tests.api.streams import config_map, watching
@@ -136,6 +137,7 @@ async def test_a_watcher_that_falls_behind_gets_an_error_event(hub: Hub) -> None
     since = await create(hub, "a")
     async with watching(hub, PATH, resourceVersion=str(since)) as events:
         # Between two turns of the loop nothing is delivered: what the watcher needs is gone when it wakes.
+        assert isinstance(hub.store, MemoryStore)
         log = hub.store._log
         await create(hub, "b")
         assert await events.take(1) == [("ADDED", "b")]

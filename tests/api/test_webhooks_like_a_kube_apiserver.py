@@ -272,7 +272,8 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
             ask = Ask(what, "POST", f"{ADMISSION}/{body['kind'].lower()}s?dryRun=All", body)
             answers[what] = [(await askers[0].ask(ask), await askers[1].ask(ask))]
         for what in WRITTEN:
-            answers[what] = [tuple([comparable(await asker.ask(written(what))) for asker in askers])]
+            theirs, own = [comparable(await asker.ask(written(what))) for asker in askers]
+            answers[what] = [(theirs, own)]
         for what in WRITTEN_MUTATIONS:
             ask = written_mutation(what)
             answers[what] = [(await askers[0].ask(ask), await askers[1].ask(ask))]

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
@@ -108,7 +109,7 @@ async def _copy(data: Path) -> None:
 
 def _rows(first: int) -> Iterator[tuple[object, ...]]:
     made = "2026-11-23T12:00:00Z"
-    fields = {"f:data": {".": {}, "f:owner": {}, "f:value": {}}}
+    fields: dict[str, dict[str, Any]] = {"f:data": {".": {}, "f:owner": {}, "f:value": {}}}
     managed = {
         "manager": "bench",
         "operation": "Update",

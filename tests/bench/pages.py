@@ -101,8 +101,8 @@ class Page:
 async def cookie_of(server: str, token: str) -> dict[str, str]:
     """The cookie of a new session of the console, by its name."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as client:
-        told = {"json": {"token": token}, "headers": {"origin": server}}
-        async with client.post(f"{server}/console/session", **told) as answer:
+        body, headers = {"token": token}, {"origin": server}
+        async with client.post(f"{server}/console/session", json=body, headers=headers) as answer:
             assert answer.status == 200, await answer.text()
             return {name: cookie.value for name, cookie in answer.cookies.items()}
 

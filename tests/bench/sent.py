@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ class Sent:
     placed: dict[str, float] = field(default_factory=dict)
     applied: dict[str, float] = field(default_factory=dict)
 
-    def take(self, body: Mapping[str, Any], at: float) -> None:
+    def take(self, body: dict[str, Any], at: float) -> None:
         job = body["spec"]["resource"]["name"]
         clusters = body["spec"].get("clusters")
         if clusters and job not in self.placed:

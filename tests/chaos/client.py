@@ -53,10 +53,10 @@ class Client:
             headers["Authorization"] = f"Bearer {user['token']}"
         if "client-certificate-data" in user:
             with tempfile.TemporaryDirectory() as folder:
-                pair = [Path(folder) / name for name in ("crt", "key")]
-                pair[0].write_bytes(base64.b64decode(user["client-certificate-data"]))
-                pair[1].write_bytes(base64.b64decode(user["client-key-data"]))
-                context.load_cert_chain(*pair)
+                certificate, key = Path(folder) / "crt", Path(folder) / "key"
+                certificate.write_bytes(base64.b64decode(user["client-certificate-data"]))
+                key.write_bytes(base64.b64decode(user["client-key-data"]))
+                context.load_cert_chain(certificate, key)
         self.http = httpx.Client(base_url=cluster["server"], verify=context, headers=headers, timeout=timeout_s)
 
     def close(self) -> None:

@@ -214,7 +214,7 @@ class Rig:
         client.close()
 
     def _joined(self, name: str, kubeconfig: Path) -> subprocess.CompletedProcess[str]:
-        command = [BIN / "fleet", "join", name, "--kubeconfig", kubeconfig, "--data-dir", self.data]
+        command: list[str | Path] = [BIN / "fleet", "join", name, "--kubeconfig", kubeconfig, "--data-dir", self.data]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     @staticmethod

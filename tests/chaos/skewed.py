@@ -50,7 +50,7 @@ def run() -> None:
 
     signal.signal(signal.SIGUSR1, jump)
     signal.signal(signal.SIGUSR2, hold)
-    compose.WallClock = SkewedClock  # type: ignore[misc]
+    compose.WallClock = SkewedClock  # type: ignore[attr-defined]
     main.main()
 
 

@@ -43,7 +43,8 @@ def test_a_full_disk_refuses_writes_with_a_reason_and_loses_nothing(disk: Disk, 
     client.post(JOBS.format("a"), pytorchjob("before", workers=1))
     expect_all(world, client, ["a/before"], "Running")
     disk.fill()
-    acknowledged, refusal = [], None
+    acknowledged: list[str] = []
+    refusal = None
     end = time.monotonic() + 60
     while refusal is None:
         assert time.monotonic() < end, "the disk never filled: the test shows nothing"

@@ -68,7 +68,8 @@ async def hurt(files: dict[str, Path], proxies: ProxyThread) -> tuple[list[int],
     port = server.sockets[0].getsockname()[1]
     add = Proxy("cfa", port, certificate=files["certificate"], key=files["key"], seed=1)
     proxy = await asyncio.to_thread(proxies.add, add)
-    tls, dice, answers = ssl.create_default_context(cafile=str(files["ca"])), random.Random(1), []
+    tls, dice = ssl.create_default_context(cafile=str(files["ca"])), random.Random(1)
+    answers: list[int] = []
     end = asyncio.get_running_loop().time() + HURT_S
 
     async def client(session: aiohttp.ClientSession) -> None:

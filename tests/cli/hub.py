@@ -43,7 +43,8 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
-def until(what: str, probe: Callable[[], bool], within_s: float = 90.0) -> None:
+# `...`: a lambda in a loop binds its variable by a default, which mypy refuses for `[]`
+def until(what: str, probe: Callable[..., bool], within_s: float = 90.0) -> None:
     deadline = time.monotonic() + within_s
     while not probe():
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"

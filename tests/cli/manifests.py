@@ -30,7 +30,7 @@ QUOTA = {
         }
     },
 }
-FIXED = {"labels": {"quota.scheduling.koordinator.sh/preemptible": "false"}}
+FIXED: dict[str, Any] = {"labels": {"quota.scheduling.koordinator.sh/preemptible": "false"}}
 
 
 def job(name: str, gpus: int = 8, **metadata: Any) -> dict[str, Any]:

@@ -126,8 +126,8 @@ def test_agents_that_do_not_start(arguments: tuple[str, ...], says: str, tmp_pat
 def test_metrics_of_an_agent_want_a_token_and_a_certificate(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("token")
     words = ("agent", "edge", "--hub", "https://hub.example:6440", "--token-file", str(tmp_path / "token"))
-    words += ("--api", "127.0.0.1:1", "--metrics-listen", "127.0.0.1:0")
-    assert "--metrics-key-file go together" in refusal(fleet(*words))
+    served = ("--api", "127.0.0.1:1", "--metrics-listen", "127.0.0.1:0")
+    assert "--metrics-key-file go together" in refusal(fleet(*words, *served))
     others = (f"--metrics-{name}-file" for name in ("token", "cert", "key"))
     given = [word for option in others for word in (option, str(tmp_path / "token"))]
-    assert f"cannot use {tmp_path}/token with {tmp_path}/token" in refusal(fleet(*words, *given))
+    assert f"cannot use {tmp_path}/token with {tmp_path}/token" in refusal(fleet(*words, *served, *given))

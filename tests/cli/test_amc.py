@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -256,13 +257,13 @@ def test_nodes_and_pods_have_figures_where_the_member_tells_them(members: Member
     }
     members.up.hub.request("POST", f"{proxy('cfb')}{metrics}/nodes", told)
     containers = [{"name": "a", "usage": {"cpu": "250m", "memory": "1Mi"}}, {"name": "b", "usage": {"cpu": "1"}}]
-    told = {
+    of_pod = {
         "apiVersion": "metrics.k8s.io/v1beta1",
         "kind": "PodMetrics",
         "metadata": {"name": "p"},
         "containers": containers,
     }
-    members.up.hub.request("POST", f"{proxy('cfb')}{metrics}/namespaces/default/pods", told)
+    members.up.hub.request("POST", f"{proxy('cfb')}{metrics}/namespaces/default/pods", of_pod)
     assert members.amc("top", "node", "-m", "cfb").stdout == (
         "NAME     CLUSTER   CPU(cores)   CPU(%)   MEMORY(bytes)   MEMORY(%)\n"
         "node-1   cfb       16000m       25%      65536Mi         25%\n"
@@ -295,7 +296,7 @@ def test_columns_are_as_wide_as_kubectl_makes_them() -> None:
 
 
 def test_yaml_quotes_what_would_be_read_as_something_else() -> None:
-    body = {
+    body: dict[str, Any] = {
         "a": "true",
         "b": "12",
         "c": "1e3",

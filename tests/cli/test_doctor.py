@@ -14,8 +14,9 @@ from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, passing_policies
 from fleet.cli.hub import HubClient
 from fleet.cli.patient import PARTS, Patient
 from fleet.rest.hubmodels import HubParts
+from fleet.values.ports import Body
 from tests.cli.hub import Up, fleet
-from tests.controllers.world import Body, cluster_policy, passing, policy, tree
+from tests.controllers.world import cluster_policy, passing, policy, tree
 
 
 class Stored:

@@ -40,7 +40,7 @@ CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 SECRET = "/api/v1/namespaces/fleet-system/secrets/member-cfa"
 REVIEW = f"{CLUSTERS}/cfa/proxy/apis/authentication.k8s.io/v1/selfsubjectreviews"
 Check = Callable[[Patient], Iterator[Finding]]
-SOUND = {
+SOUND: dict[str, Any] = {
     "at": rfc3339(NOW),
     "version": __version__,
     "databaseTrouble": "",
@@ -73,6 +73,10 @@ WELL: dict[str, Any] = {
 }
 
 
+def refusing(*paths: str, status: int = 403) -> dict[str, Any]:
+    return dict.fromkeys(paths, status)
+
+
 def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **answers: Any) -> Patient:
     """A hub that says this of itself, and of what lies under other paths. A refusal is the number of its status."""
     cluster = {"metadata": {"name": "cfa"}, "spec": {"secretRef": {"namespace": "fleet-system", "name": "member-cfa"}}}
@@ -96,11 +100,11 @@ def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None =
 
 
 def database(**facts: Any) -> dict[str, Any]:
-    return {"database": {**SOUND["database"], **facts}}  # type: ignore[dict-item]
+    return {"database": {**SOUND["database"], **facts}}
 
 
 def history(**facts: Any) -> dict[str, Any]:
-    return {"history": {**SOUND["history"], **facts}}  # type: ignore[dict-item]
+    return {"history": {**SOUND["history"], **facts}}
 
 
 FULL = {"disk": {"path": "/srv", "free": 4096, "total": 100 << 30}}
@@ -200,7 +204,7 @@ def test_what_a_full_disk_causes_is_no_finding_of_its_own() -> None:
         assert list(check(patient(FULL, sick))) == []
         assert list(check(patient(database(**BLOCKED), sick))) == []
         assert len(list(check(patient(status=sick)))) == 1
-        assert len(list(check(patient(status=sick, **{PARTS: 403})))) == 1
+        assert len(list(check(patient(status=sick, **refusing(PARTS))))) == 1
 
 
 @pytest.mark.parametrize(("check", "found", "why"), CASES, ids=[case[2][:40] for case in CASES])
@@ -290,17 +294,19 @@ def test_a_member_whose_clock_is_off_is_found() -> None:
     review = {"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}}
     [finding] = doctor_members.member_clocks(patient(**{REVIEW: review}))
     assert finding.member == "cfa" and "behind this machine's" in finding.why
-    assert list(doctor_members.member_clocks(patient(**{REVIEW: 403}))) == []
+    assert list(doctor_members.member_clocks(patient(**refusing(REVIEW)))) == []
 
 
 def test_a_check_without_the_right_to_it_is_left_out_and_named() -> None:
-    ill = patient(**{PARTS: 403})
+    ill = patient(**refusing(PARTS))
     assert [looked(check, ill) for check in (doctor_hub.disk, doctor_hub.clocks)] == [[], []]
     assert ill.unseen == {"not for you": ["disk", "clocks"]}
 
 
 def test_the_checks_after_one_that_finds_no_database_are_not_asked() -> None:
-    ill = patient({"database": None, "databaseTrouble": "no answer"}, **{doctor_hub.RECEIVERS: 503, REVIEW: 503})
+    ill = patient(
+        {"database": None, "databaseTrouble": "no answer"}, **refusing(doctor_hub.RECEIVERS, REVIEW, status=503)
+    )
     [finding] = [one for check in CHECKS for one in looked(check, ill)]
     assert (finding.check, finding.why) == ("database", "no answer")
     assert ill.unseen == {"not for you": ["receivers and the checks after it"]}

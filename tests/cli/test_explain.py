@@ -24,7 +24,7 @@ from tests.cli.manifests import job, policy
 from tests.cli.manifests import written as manifests
 
 GPU = "nvidia.com/gpu"
-CASE = {
+CASE: dict[str, Any] = {
     "version": 1,
     "now": 10_000,
     "tree": {"root/vision": {"max": {GPU: 32}}},
@@ -122,7 +122,7 @@ def test_programs_get_the_same_as_json(case: str) -> None:
 
 def test_a_job_that_others_leave_for_waits_for_its_room(tmp_path: Path) -> None:
     tree = {"root/vision": {"min": {GPU: 8}, "max": {GPU: 32}}, "root/speech": {"min": {GPU: 16}}}
-    runs, waits = CASE["units"][0], {"id": "5", "name": "team/owner", "leaf": "root/speech", "gang": "2x8"}  # type: ignore[index]
+    runs, waits = CASE["units"][0], {"id": "5", "name": "team/owner", "leaf": "root/speech", "gang": "2x8"}
     members = [{"name": "east", "nodes": [{"count": 4, GPU: 8}]}]
     case = {**CASE, "tree": tree, "units": [runs, waits], "members": members, "config": {"reclaim": True}}
     shown = explained(written(tmp_path / "case.json", case), "--explain", "owner").splitlines()
@@ -241,7 +241,7 @@ class _Behind:
 def asked(hub: _Behind) -> tuple[dict[str, Any], float]:
     """The explanation of the job, and the seconds that it took."""
     slept: list[float] = []
-    return described(HubClient(hub, Path()), "/job", lambda: sum(slept), slept.append), sum(slept)  # type: ignore[arg-type]
+    return described(HubClient(hub, ""), "/job", lambda: sum(slept), slept.append), sum(slept)  # type: ignore[arg-type]
 
 
 def test_a_job_that_the_newest_snapshot_does_not_show_yet_is_asked_for_again() -> None:
@@ -263,7 +263,7 @@ def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     hub = _Behind(seen_at=10**6, code="DeciderFailed")
     told, waited = asked(hub)
     assert (waited, hub.asked) == (0.0, 1)
-    empty = {"components": [], "checks": [], "failures": [], "conditions": []}
+    empty: dict[str, Any] = {"components": [], "checks": [], "failures": [], "conditions": []}
     assert "Starts:     not worked out: the decider leaves it out" in explain._lines(told | empty)
 
 

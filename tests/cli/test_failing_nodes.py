@@ -7,7 +7,7 @@ from typing import Any
 from fleet.bindings.finding import Finding
 from fleet.bindings.idle import AVOIDED_S, avoid, settle
 from fleet.cli.clusters import record
-from fleet.cli.doctor import failing_nodes, idle_kinds
+from fleet.cli.doctor_members import failing_nodes, idle_kinds
 from fleet.values.ports import Body
 
 ENTRY = {"name": "n7", "failures": 3, "jobs": 2, "until": "2026-11-23T04:00:00Z"}

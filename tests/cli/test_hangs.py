@@ -80,7 +80,7 @@ def test_every_line_on_stderr_and_in_the_logs_is_json(up: Up) -> None:
     for name in ("sim", "controllers", "api"):
         killed = up.child(name)
         killed.kill()
-        until(f"another {name} runs", lambda name=name, pid=killed.pid: lives(up, name, pid))  # type: ignore[misc]
+        until(f"another {name} runs", lambda name=name, pid=killed.pid: lives(up, name, pid))
     until("the hub is well", lambda: well(up))
     logs = [up.errors, *(up.folder / "logs").iterdir()]
     lines = [(path, line) for path in logs for line in path.read_text().splitlines()]

@@ -92,7 +92,7 @@ class _Pages:
 
 def test_every_page_is_asked_for() -> None:
     pages = _Pages(["one", "two", "three"])
-    hub = HubClient(pages, Path("kubeconfig"))  # type: ignore[arg-type]
+    hub = HubClient(pages, "kubeconfig")  # type: ignore[arg-type]
     assert [found["name"] for found in listed(hub, "team")[0]] == ["one", "two", "three"]
     assert all(path.startswith(f"{JOBS}?") and "namespace=team" in path for path in pages.asked)
     assert [found["name"] for found in listed(hub, None)[0]] == ["one", "two", "three"]
@@ -102,7 +102,7 @@ def test_every_page_is_asked_for() -> None:
 def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.cli.joblist.PAGES_MAX", 2)
     with pytest.raises(Failure, match="more than"):
-        listed(HubClient(_Pages(["one", "two", "three"]), Path("kubeconfig")), None)  # type: ignore[arg-type]
+        listed(HubClient(_Pages(["one", "two", "three"]), "kubeconfig"), None)  # type: ignore[arg-type]
 
 
 def test_a_hub_lists_who_waits_at_which_place(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         file = written(folder / "jobs.yaml", QUOTA, excluding, job("one"), job("fixed", **FIXED))
         assert run(running, "submit", file).returncode == 0
         for name in ("one", "fixed"):
-            until(f"{name} runs", lambda name=name: place(running, name) == ("Running", "cfa"))  # type: ignore[misc]
+            until(f"{name} runs", lambda name=name: place(running, name) == ("Running", "cfa"))
         yield running
     finally:
         assert running.stop() == 0, running.errors.read_text()

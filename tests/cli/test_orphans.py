@@ -81,7 +81,7 @@ def test_a_copy_of_an_undone_past_is_named_and_stays_until_it_is_removed(up: Up)
     removed = fleet("orphans", "remove", "configmap/undone", "-n", "default", *at)
     assert (removed.returncode, removed.stdout) == (0, f'ConfigMap "undone" removed from {kubeconfig.stem}\n')
     for name in ("undone", "leftover"):
-        until(f"{name} is gone", lambda name=name: east.request("GET", f"{maps}/{name}").status == 404)  # type: ignore[misc]
+        until(f"{name} is gone", lambda name=name: east.request("GET", f"{maps}/{name}").status == 404)
     assert fleet("doctor", *at).returncode == 0
 
 

@@ -196,7 +196,7 @@ def test_a_hub_with_a_certificate_of_its_own_starts_restarts_and_takes_a_new_one
         assert [of(shown_at(at, NAME, corporate.ca)) for at in (port, metrics)] == [of(first)] * 2
         second = corporate.issue(given, NAME)
         for at in (port, metrics):
-            until("the new certificate is shown", lambda at=at: of(shown_at(at, NAME, corporate.ca)) == of(second))  # type: ignore[misc]
+            until("the new certificate is shown", lambda at=at: of(shown_at(at, NAME, corporate.ca)) == of(second))
         made = fleet("token", "create", "ann", "-o", "kubeconfig", "--data-dir", str(folder))
         cluster = yaml.safe_load(made.stdout)["clusters"][0]["cluster"]
         assert cluster["tls-server-name"] == "localhost"

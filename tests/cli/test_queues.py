@@ -12,7 +12,7 @@ from fleet.cli.queues import LIST, below, record
 
 
 def node(**more: Any) -> dict[str, Any]:
-    known = {
+    known: dict[str, Any] = {
         "path": "root/a",
         "name": "root-a-xyz12",
         "parent": "root",

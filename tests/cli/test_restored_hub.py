@@ -114,7 +114,7 @@ def submit(up: Up, tmp_path: Path, *names: str, **first: Any) -> None:
     done = fleet("submit", written(tmp_path / f"{names[0]}.yaml", *documents), *at(up))
     assert done.returncode == 0, done.stderr
     for name in names:
-        until(f"{name} runs", lambda name=name: states(up).get(name) == "Running")  # type: ignore[misc]
+        until(f"{name} runs", lambda name=name: states(up).get(name) == "Running")
 
 
 def unknown(up: Up) -> list[str]:

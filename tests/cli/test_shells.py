@@ -36,7 +36,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("shells")
     running = Up(folder / "hub", "--members", "1")
     try:
-        body = pytorchjob("train")
+        body: dict[str, Any] = pytorchjob("train")
         body["spec"]["pytorchReplicaSpecs"]["Worker"] = {"replicas": 2, "template": pod_template()}
         done = run(running, "submit", written(folder / "jobs.yaml", QUOTA, policy(), body))
         assert done.returncode == 0, done.stderr
@@ -201,7 +201,7 @@ def test_gpus_of_one_model_are_summed_over_the_members() -> None:
         counts = {"allocated": allocated, "free": free, "fragmented": fragmented, "cordoned": cordoned}
         return {"model": model, **counts}
 
-    fleet = [
+    fleet: list[dict[str, Any]] = [
         {"name": "a", "gpus": [row("A100", 6, 2, 2), row("H100", 0, 8)]},
         {"name": "b", "gpus": [row("A100", 0, 0, cordoned=8)]},
         {"name": "c", "gpus": []},

@@ -90,8 +90,8 @@ def test_a_name_that_the_hub_completes_is_printed(up: Up, tmp_path: Path) -> Non
 
 def test_a_list_is_as_many_documents(up: Up, tmp_path: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [job("l1"), job("l2")]}
-    typed = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJobList", "items": [{**job("l3"), "kind": "PyTorchJob"}]}
-    del typed["items"][0]["apiVersion"]
+    untyped = {field: part for field, part in job("l3").items() if field != "apiVersion"}
+    typed = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJobList", "items": [untyped]}
     lines = submitted(up, tmp_path / "a.yaml", listed, typed)
     assert [line.split()[0] for line in lines] == [f"pytorchjob.kubeflow.org/l{number}" for number in (1, 2, 3)]
 
@@ -130,9 +130,10 @@ def test_a_date_is_text_as_the_hub_reads_it(tmp_path: Path) -> None:
 
 def test_marks_of_the_hub_leave_a_dump_and_stay_in_a_manifest() -> None:
     marks = {"fleet.io/creator": "eve", "team": "a", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    manifest = {"kind": "Job", "metadata": {"name": "a", "annotations": marks}, "spec": {"selector": {"x": "y"}}}
+    metadata = {"name": "a", "annotations": marks}
+    manifest = {"kind": "Job", "metadata": metadata, "spec": {"selector": {"x": "y"}}}
     assert as_written(manifest) == manifest
-    dump = {**manifest, "metadata": {**manifest["metadata"], "uid": "u", "generation": 3}, "status": {"active": 1}}
+    dump = {**manifest, "metadata": {**metadata, "uid": "u", "generation": 3}, "status": {"active": 1}}
     assert as_written(dump) == {
         "kind": "Job",
         "metadata": {"name": "a", "annotations": {"team": "a"}},

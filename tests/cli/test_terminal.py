@@ -57,7 +57,7 @@ def test_bytes_go_past_a_plain_stream() -> None:
     stream = io.TextIOWrapper(io.BytesIO())
     made = Plain(stream)
     made.buffer.write(b"\x1b")
-    assert stream.buffer.getvalue() == b"\x1b"  # type: ignore[attr-defined,unused-ignore]
+    assert stream.buffer.getvalue() == b"\x1b"
 
 
 def test_a_colored_table_has_the_colors_of_the_program_alone() -> None:

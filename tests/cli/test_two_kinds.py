@@ -131,7 +131,8 @@ def test_rest_paths_and_filters_know_the_group(both: Up) -> None:
     for word, version in (("Job", "batch/v1"), ("Job.batch.volcano.sh", VOLCANO)):
         detail = both.hub.request("GET", f"{jobs}/default/{word}/train").body
         assert detail["kind"] == word and f"/apis/{version}/" in detail["object"]
-        assert both.hub.find(detail["binding"])["spec"]["resource"]["apiVersion"] == version  # type: ignore[index]
+        binding = both.hub.find(detail["binding"])
+        assert binding is not None and binding["spec"]["resource"]["apiVersion"] == version
         page = both.hub.request("GET", f"{jobs}?namespace=default&kind={word}").body
         assert {one["kind"] for one in page["items"]} == {word}
     first = both.hub.request("GET", f"{jobs}?namespace=default&name=train&limit=1").body

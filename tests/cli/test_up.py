@@ -119,9 +119,7 @@ def test_a_child_that_is_killed_is_started_again(up: Up, name: str) -> None:
     assert f"{name} ended with signal SIGKILL; starting it again" in up.errors.read_text()
 
 
-def _children(up: Up) -> list:  # type: ignore[type-arg]
-    import psutil
-
+def _children(up: Up) -> list[psutil.Process]:
     return psutil.Process(up.process.pid).children()
 
 

@@ -19,7 +19,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.jobs import LIST, STATES
 from fleet.cli.queueverbs import QUEUES
 from fleet.cli.when import moment
-from fleet.rest.models import State
+from fleet.rest.states import State
 from fleet.values.release import running
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.cli.hub import Up, fleet, refusal, until

@@ -95,5 +95,5 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:
         ({"server": "https://hub", "ca": tmp_path / "none"}, "ca: certificates cannot be read"),
     ):
         with pytest.raises(BadConfiguration, match=said) as refused:
-            Fleet(**how)  # type: ignore[arg-type]
+            Fleet(**how)
         assert "\n" not in str(refused.value)

@@ -214,5 +214,5 @@ def test_a_client_says_where_it_is_and_help_says_how_to_call_it(up: Up) -> None:
     with Fleet(data_dir=up.folder, namespace="team") as fleet:
         assert repr(fleet).startswith("Fleet(https://127.0.0.1:") and fleet.namespace == "team"
         assert list(fleet.jobs()) == [] and len(fleet.jobs(all_namespaces=True).df()) >= 2
-        assert "<table>" in fleet.jobs(namespace="default")._repr_html_()
+        assert "<table>" in (fleet.jobs(namespace="default")._repr_html_() or "")
     assert Fleet.wait.__doc__ == AsyncFleet.wait.__doc__ != ""

@@ -13,6 +13,7 @@ import pytest
 
 from fleet.client import (
     AlreadyExists,
+    AsyncFleet,
     BadConfiguration,
     Fleet,
     Forbidden,
@@ -60,8 +61,9 @@ async def test_a_hub_that_is_busy_or_down_is_asked_again(which: str, tmp_path: P
 async def test_a_warning_is_shown_at_the_line_of_the_program(tmp_path: Path) -> None:
     with faulty(tmp_path, Said(200, QUEUES.body, {"warning": '299 - "this is \\"old\\""'})) as server:
         async for face in faces("awaiting", server=server.url, token="t", ca=server.ca):
+            assert isinstance(face.client, AsyncFleet)
             with pytest.warns(HubWarning, match='this is "old"') as said:
-                await face.client.queues()  # type: ignore[misc]
+                await face.client.queues()
         with Fleet(server=server.url, token="t", ca=server.ca) as fleet, pytest.warns(HubWarning) as blocking:
             fleet.queues()
     assert [one.filename for one in (said[0], blocking[0])] == [__file__] * 2
@@ -153,12 +155,11 @@ async def test_a_log_that_breaks_off_says_so_after_its_lines(which: str, tmp_pat
 
 
 async def _collect(face: Face, seen: list[tuple[str, str]]) -> None:
-    lines = face.client.logs("Job/j", pod="j-0")
     if isinstance(face.client, Fleet):
-        for line in lines:  # type: ignore[union-attr]
+        for line in face.client.logs("Job/j", pod="j-0"):
             seen.append((line.pod, line.text))
         return
-    async for line in lines:  # type: ignore[union-attr]
+    async for line in face.client.logs("Job/j", pod="j-0"):
         seen.append((line.pod, line.text))
 
 

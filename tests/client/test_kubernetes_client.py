@@ -32,7 +32,8 @@ def _placed(up: Up, name: str) -> None:
 
 
 def test_custom_objects_are_created_read_patched_logged_and_deleted(up: Up, api: Any) -> None:
-    jobs, core = k8s.CustomObjectsApi(api), k8s.CoreV1Api(api)
+    jobs: Any = k8s.CustomObjectsApi(api)
+    core: Any = k8s.CoreV1Api(api)
     created = jobs.create_namespaced_custom_object(*WHERE, job("typed"))
     assert created["metadata"]["uid"]
     _placed(up, "typed")
@@ -55,7 +56,7 @@ def test_custom_objects_are_created_read_patched_logged_and_deleted(up: Up, api:
 
 
 def test_typed_objects_go_there_and_back(api: Any) -> None:
-    core = k8s.CoreV1Api(api)
+    core: Any = k8s.CoreV1Api(api)
     body = k8s.V1ConfigMap(metadata=k8s.V1ObjectMeta(name="typed", labels={"of": "python"}), data={"a": "b"})
     core.create_namespaced_config_map("default", body)
     try:
@@ -73,7 +74,7 @@ def test_typed_objects_go_there_and_back(api: Any) -> None:
 
 
 def test_a_watch_shows_each_change_until_it_is_stopped(api: Any) -> None:
-    core = k8s.CoreV1Api(api)
+    core: Any = k8s.CoreV1Api(api)
     began = core.list_namespaced_config_map("default").metadata.resource_version
 
     def write() -> None:

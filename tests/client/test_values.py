@@ -118,7 +118,7 @@ def test_lines_of_logs_are_rows_and_what_goes_on_is_never_read_by_a_notebook() -
 def test_every_name_of_the_package_is_there() -> None:
     assert [name for name in fleet.client.__all__ if getattr(fleet.client, name, None) is None] == []
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = fleet.client.Nothing  # type: ignore[attr-defined,unused-ignore]
+        _ = fleet.client.Nothing
 
 
 def test_the_command_line_starts_without_the_weight_of_a_transport() -> None:

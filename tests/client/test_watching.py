@@ -40,12 +40,12 @@ def events(*told: tuple[str, dict[str, Any]], cut: int | None = None) -> Said:
 
 async def first(face: Face, count: int, kind: str = "ConfigMap") -> list[tuple[str, str, str]]:
     """The first changes of a watch, which is left then."""
-    changes = face.client.watch_objects("v1", kind)
     found: list[Any] = []
     if isinstance(face.client, Fleet):
-        found = await asyncio.to_thread(lambda: list(islice(changes, count)))  # type: ignore[call-overload]
+        changes = face.client.watch_objects("v1", kind)
+        found = await asyncio.to_thread(lambda: list(islice(changes, count)))
     else:
-        async for change in changes:  # type: ignore[union-attr]
+        async for change in face.client.watch_objects("v1", kind):
             found.append(change)
             if len(found) == count:
                 break

@@ -13,6 +13,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 import pyte
 
@@ -38,7 +39,7 @@ class Terminal:
         )
         os.close(slave)
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

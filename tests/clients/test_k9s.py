@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
+from operator import ne
 from pathlib import Path
 
 import pytest
@@ -52,8 +54,7 @@ class K9s(Terminal):
     def refreshed(self) -> None:
         """Until the screen has changed twice by itself: ages grow."""
         for _ in range(2):
-            before = self.text
-            self.until("a refresh", lambda text, before=before: text != before)
+            self.until("a refresh", partial(ne, self.text))
 
     def complaints(self) -> list[str]:
         """The errors and warnings in its log."""

@@ -49,7 +49,7 @@ class World:
 
     def browser(self, address: str = "10.0.0.1", app: Api | None = None) -> httpx.AsyncClient:
         """One with a cookie jar of its own."""
-        transport = httpx.ASGITransport(app or self.app, client=(address, 1))  # type: ignore[arg-type,unused-ignore]
+        transport = httpx.ASGITransport(app or self.app, client=(address, 1))
         made = httpx.AsyncClient(base_url="https://hub", transport=transport)
         self._open.append(made)
         return made

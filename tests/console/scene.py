@@ -90,10 +90,10 @@ def stage(up: Up, folder: Path) -> None:
 
     def reach(wanted: str, *names: str) -> None:
         for name in names:
-            until(f"{name} is {wanted}", lambda name=name: state(up, name) == wanted, 120)  # type: ignore[misc]
+            until(f"{name} is {wanted}", lambda name=name: state(up, name) == wanted, 120)
 
     for name in NAMESPACES:
-        until(f"namespace {name}", lambda name=name: _namespace(up, name))  # type: ignore[misc]
+        until(f"namespace {name}", lambda name=name: _namespace(up, name))
     assert fleet("submit", str(TREE), "--data-dir", str(up.folder)).returncode == 0
     submit(*(policy(name) for name in NAMESPACES))
     submit(

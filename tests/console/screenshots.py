@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.cli.hub import Up
 from tests.console.browser import WITHIN_MS, logged_in, token, violations
@@ -24,7 +24,7 @@ from tests.console.scene import RUNS, WAITS, stage
 
 pytestmark = pytest.mark.xdist_group("console")
 
-DESK, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 800}
+DESK, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=360, height=800)
 SHIFT_MOST = 0.1  # what the web counts as good
 SHIFTS = """
 window.shifts = [];
@@ -103,15 +103,15 @@ def test_a_page_has_its_data_keeps_its_layout_and_fits(desk: Page, busy: Up, pic
     try:
         for scheme in ("light", "dark"):
             desk.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            desk.set_viewport_size(DESK)  # type: ignore[arg-type]
+            desk.set_viewport_size(DESK)
             opened(desk, busy, path, text)
             take(desk, pictures / f"{name}-{scheme}.png")
             assert desk.locator("[role=alert]").count() == 0, desk.locator("[role=alert]").all_inner_texts()
             assert desk.evaluate("document.documentElement.scrollWidth") <= 1280
             assert violations(desk) == [], scheme
         assert sum(desk.evaluate("window.shifts")) < SHIFT_MOST, desk.evaluate("window.shifts")
-        desk.set_viewport_size(PHONE)  # type: ignore[arg-type]
+        desk.set_viewport_size(PHONE)
         assert desk.evaluate("document.documentElement.scrollWidth") <= 360
     finally:
-        desk.set_viewport_size(DESK)  # type: ignore[arg-type]
+        desk.set_viewport_size(DESK)
         desk.emulate_media(color_scheme="light")

@@ -322,8 +322,12 @@ class FakeMembers:
             self._tell(member.name, "pod", body)
             await asyncio.sleep(member.in_turn_s)
         await asyncio.sleep(member.start_s)
-        gone = lambda: self._current(member, body) is None  # noqa: E731
-        await eventually(lambda: gone() or not any(pod.gated for pod in self._pods(member, labels)), within_s=3600.0)
+
+        def opened_or_gone() -> bool:
+            gone = self._current(member, body) is None
+            return gone or not any(pod.gated for pod in self._pods(member, labels))
+
+        await eventually(opened_or_gone, within_s=3600.0)
         mine = self._pods(member, labels)
         if self._current(member, body) is None or not all(pod.node for pod in mine):
             return

@@ -19,7 +19,8 @@ class LoopClock(VirtualClock):
         super().__init__(EPOCH)
 
 
-async def eventually(condition: Callable[[], Any], *, within_s: float = 20.0, what: str = "") -> Any:
+# `...`: a lambda in a loop binds its variable by a default, which mypy refuses for `[]`
+async def eventually(condition: Callable[..., Any], *, within_s: float = 20.0, what: str = "") -> Any:
     """The first true value of `condition`, looked at every 10 ms of the loop's time; fails after `within_s`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s

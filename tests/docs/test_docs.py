@@ -19,7 +19,7 @@ from fleet.amc.main import parser
 from fleet.cli.main import app
 from fleet.core.model.reason import Code
 from fleet.core.notation.schema import schema
-from fleet.rest.models import State
+from fleet.rest.states import State
 from tests.checkout import DOCS, ROOT, faults_of_pages, pages, relative, script
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

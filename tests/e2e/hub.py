@@ -168,7 +168,8 @@ class World:
     members: Sequence[str]
     bed: Bed | None = None
 
-    def until(self, what: str, probe: Callable[[], object], within_s: float = 120) -> None:
+    # `...`: a lambda in a loop binds its variable by a default, which mypy refuses for `[]`
+    def until(self, what: str, probe: Callable[..., object], within_s: float = 120) -> None:
         try:
             wait_for(what, probe, within_s, every_s=0.2)
         except TimeoutError as error:

@@ -20,7 +20,7 @@ def world(real: World) -> World:
 
 def ready(world: World, member: str) -> str:
     cluster = world.kubectl.get("clusters.cluster.karmada.io", member)
-    return next(c["status"] for c in cluster["status"]["conditions"] if c["type"] == "Ready")
+    return str(next(c["status"] for c in cluster["status"]["conditions"] if c["type"] == "Ready"))
 
 
 def test_a_member_that_is_cut_off_keeps_its_job_and_the_others_go_on(world: World, team: Callable[..., str]) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleet.kinds import Interpreter, interpreter_of
+
 Body = dict[str, Any]
+
+
+def kind_of(api_version: str, kind: str) -> Interpreter:
+    """The interpreter of a kind that is known."""
+    found = interpreter_of(api_version, kind)
+    assert found is not None
+    return found
 
 
 def pods(gpus: int = 1, **spec: Any) -> Body:

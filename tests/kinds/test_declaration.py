@@ -11,7 +11,7 @@ from fleet.kinds import INTERPRETERS, JobState, interpreter_of
 from fleet.kinds.declaration import BadDeclaration, flaws_of, read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.expressions import KindExpression, jvm_bytes
-from fleet.values.cel.syntax import BadExpression
+from fleet.values.cel.tree import BadExpression
 
 Body = dict[str, Any]
 

@@ -11,7 +11,7 @@ from fleet.kinds.declaration import flaws_of
 from fleet.kinds.lookup import shipped
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import at
-from tests.kinds.bodies import CASES, SPARK, Body, Case, pods
+from tests.kinds.bodies import CASES, SPARK, Body, Case, kind_of, pods
 
 HUB = {"fleet.io/hub": "h", "fleet.io/binding": "b"}
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}.{case.api_version.rpartition('/')[0]}")
@@ -19,12 +19,6 @@ ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}.{cas
 
 def reader(case: Case) -> Interpreter:
     found = interpreter_of(case.api_version, case.kind)
-    assert found is not None
-    return found
-
-
-def kind_of(api_version: str, kind: str) -> Interpreter:
-    found = interpreter_of(api_version, kind)
     assert found is not None
     return found
 
@@ -72,8 +66,9 @@ def test_templates_say_where_they_stand(case: Case) -> None:
 @ALL
 def test_the_state_follows_the_status(case: Case) -> None:
     interpreter = reader(case)
+    none: tuple[Body | None, ...] = (None, {})
     assert [str(interpreter.state(status).state) for _, status in case.states] == [state for state, _ in case.states]
-    assert {str(interpreter.state(status).state) for status in (None, {})} == {"Unknown"}
+    assert {str(interpreter.state(status).state) for status in none} == {"Unknown"}
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_group_object_counts_all_pods_of_the_job(choice: str, api: str, spec
 
 
 def test_a_kind_whose_controller_makes_gangs_itself_is_left_alone() -> None:
-    template = {"spec": {"containers": []}}
+    template: dict[str, Any] = {"spec": {"containers": []}}
     job = {**VOLCANO_JOB, "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template}]}}
     assert marked(job, templates(job), "Volcano", "v") == job
     assert group_of(job, templates(job), "Volcano", "v") is None

@@ -10,20 +10,14 @@ from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import Requirement, Toleration
 from fleet.kinds import Health, Interpreter, JobState, interpreter_of
 from fleet.values.quantity import BadQuantity
+from tests.kinds.bodies import kind_of
 
 Body = dict[str, Any]
 
-
-def interpreter(api_version: str, kind: str) -> Interpreter:
-    found = interpreter_of(api_version, kind)
-    assert found is not None
-    return found
-
-
-PYTORCH = interpreter("kubeflow.org/v1", "PyTorchJob")
-MPI = interpreter("kubeflow.org/v1", "MPIJob")
-TF = interpreter("kubeflow.org/v1", "TFJob")
-BATCH = interpreter("batch/v1", "Job")
+PYTORCH = kind_of("kubeflow.org/v1", "PyTorchJob")
+MPI = kind_of("kubeflow.org/v1", "MPIJob")
+TF = kind_of("kubeflow.org/v1", "TFJob")
+BATCH = kind_of("batch/v1", "Job")
 
 
 def pods(cpu: str = "1", **spec: Any) -> Body:

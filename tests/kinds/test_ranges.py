@@ -9,20 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.kinds import Interpreter, interpreter_of
+from fleet.kinds import Interpreter
 from fleet.kinds.declaration import flaws_of, read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import Range
-from tests.kinds.bodies import CASES, Body, pods
+from tests.kinds.bodies import CASES, Body, kind_of, pods
 
 LEAST = "fleet.io/min-replicas"
 BY_ANNOTATION = {"batch/v1 Job", "apps/v1 Deployment", "apps/v1 StatefulSet"}
-
-
-def kind_of(api_version: str, kind: str) -> Interpreter:
-    found = interpreter_of(api_version, kind)
-    assert found is not None
-    return found
 
 
 TORCH, RAY = kind_of("kubeflow.org/v1", "PyTorchJob"), kind_of("ray.io/v1", "RayCluster")

@@ -37,7 +37,10 @@ async def test_what_was_applied_is_found_at_once_and_after_the_watch(joined: Clu
     assert found is not None and found["kind"] == "PyTorchJob" and "managedFields" not in found["metadata"]
     [(member, copy)] = joined.copies(binding)
     assert (member, copy["metadata"]["name"]) == ("cfa", "train")
-    running = lambda: [c["type"] for c in joined.copies(binding)[0][1].get("status", {}).get("conditions", [])]  # noqa: E731
+
+    def running() -> list[str]:
+        return [c["type"] for c in joined.copies(binding)[0][1].get("status", {}).get("conditions", [])]
+
     await eventually(lambda: "Running" in running(), what="the operator's status, by the watch")
     assert (await joined.delete("cfa", copy)).did is ActResult.DONE
     await eventually(lambda: not joined.copies(binding) and not joined.pods_of(binding))
@@ -255,8 +258,9 @@ async def test_a_kind_installed_later_is_picked_up(joined: ClusterMembers, targe
         "metadata": ours(target.namespace, "r"),
         "spec": {"stages": 2},
     }
-    model = lambda: joined.model("cfa")  # noqa: E731
-    await eventually(lambda: (m := model()) and f"{group}/Rocket" in (m.kinds or ()), what="the kind is known")
+    await eventually(
+        lambda: (m := joined.model("cfa")) and f"{group}/Rocket" in (m.kinds or ()), what="the kind is known"
+    )
     outcome = await joined.apply("cfa", body)
     assert outcome.did is ActResult.DONE, outcome
     key = Key(group, "rockets", target.namespace, "r")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import ActResult
-from fleet.values.ports import Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
 from tests.members.builders import config_map, ours
 from tests.members.conftest import Target, eventually
@@ -49,7 +49,7 @@ async def test_a_claim_can_be_shared_and_applied_again_although_its_spec_may_not
     assert (await joined.apply("cfa", body)).did is ActResult.DONE
     shared = await joined.relabel("cfa", body, {LABEL_BINDING: "b-2"}, {ANNOTATION_USERS: '["b-2"]'})
     assert shared.did is ActResult.DONE, shared
-    again = {**body, "metadata": {**meta, "labels": {**meta["labels"], LABEL_BINDING: "b-2"}}}
+    again: Body = {**body, "metadata": {**meta, "labels": {**meta["labels"], LABEL_BINDING: "b-2"}}}
     again["metadata"]["annotations"] = {ANNOTATION_USERS: '["b-2", "b-3"]'}
     outcome = await joined.apply("cfa", again)
     assert outcome.did is ActResult.DONE, outcome

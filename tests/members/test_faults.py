@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import NoReturn
 
 import pytest
 
@@ -114,7 +115,7 @@ async def test_a_member_that_never_answers_costs_the_others_nothing(
         await eventually(lambda: "no answer within" in (members.state("slow") or _none()).message)
 
 
-def _none() -> object:
+def _none() -> NoReturn:
     raise AssertionError("the member is gone")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -63,7 +64,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         found.append(round(seconds, 3))
         return asyncio.timeout(0)
 
-    monkeypatch.setattr(follow.random, "uniform", lambda low, high: 1.0)
+    monkeypatch.setattr(random, "uniform", lambda low, high: 1.0)
     monkeypatch.setattr(follow, "_pause", at_once)
     return found
 

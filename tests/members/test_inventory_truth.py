@@ -249,7 +249,7 @@ async def _ready(target: RealTarget, worlds: list[WorldSet]) -> None:
 
 
 def _condition(node: Body) -> str:
-    return next(c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready")
+    return str(next(c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready"))
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@ and jobs are seen."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,7 +47,10 @@ class Sight:
 @pytest.mark.parametrize("pods_first", [True, False])
 def test_pods_and_their_job_are_seen_in_any_order(pods_first: bool) -> None:
     sight = Sight()
-    steps = [lambda: sight.pods.seen(pod("a")), lambda: sight.dispatched.put(TRAINJOBS, trainjob())]
+    steps: list[Callable[[], object]] = [
+        lambda: sight.pods.seen(pod("a")),
+        lambda: sight.dispatched.put(TRAINJOBS, trainjob()),
+    ]
     for step in steps if pods_first else reversed(steps):
         step()
     assert sight.ours() == [("a", "node", 2, "Running")]

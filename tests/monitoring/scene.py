@@ -91,7 +91,7 @@ def watched(up: Up, folder: Path, stack: ExitStack) -> Watch:
 
 def api_of(up: Up) -> str:
     kubeconfig = yaml.safe_load((up.folder / "kubeconfig").read_text())
-    return urllib.parse.urlparse(kubeconfig["clusters"][0]["cluster"]["server"]).netloc
+    return str(urllib.parse.urlparse(kubeconfig["clusters"][0]["cluster"]["server"]).netloc)
 
 
 def stage(up: Up, watch: Watch, folder: Path, stack: ExitStack) -> None:

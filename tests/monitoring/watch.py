@@ -109,12 +109,12 @@ class Watch:
             return any(one.items() >= labels.items() for one in self.arrived(name) or ())
 
         for name in names:
-            until(f"{name} arrives {labels or ''}", lambda name=name: there(name), WITHIN_S)  # type: ignore[misc]
+            until(f"{name} arrives {labels or ''}", lambda name=name: there(name), WITHIN_S)
 
     def await_end(self, *names: str) -> None:
         """Until Alertmanager has none of them; before a fault, this shows that they are of the fault."""
         for name in names:
-            until(f"{name} is over", lambda name=name: self.arrived(name) == [], WITHIN_S)  # type: ignore[misc]
+            until(f"{name} is over", lambda name=name: self.arrived(name) == [], WITHIN_S)
 
     def arrived(self, name: str) -> list[dict[str, str]] | None:
         """The labels of the active alerts of this name; None while Alertmanager does not answer."""

@@ -8,7 +8,8 @@ import pytest
 
 from fleet.accounts.fold import JobLife
 from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, with_end
-from fleet.notify.happening import Happening, NotificationEvent, happenings
+from fleet.core.model.notificationevent import NotificationEvent
+from fleet.notify.happening import Happening, happenings
 
 QUEUED = JobLife("5e1", 100.0, "vision", "train", "PyTorchJob", user="ada", queue="root/vision", gpus=8)
 PLACED = replace(QUEUED, run=begun(1, 110.0, "cfa", 8), attempts=1)

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 
 from api.outgoing import AllowList, OutgoingClient
-from fleet.notify.happening import Happening, NotificationEvent
+from fleet.core.model.notificationevent import NotificationEvent
+from fleet.notify.happening import Happening
 from fleet.notify.receiver import receiver_of
 from fleet.notify.sender import DeliveryFailure, Sender
 from tests.api.outgoing.server import serving

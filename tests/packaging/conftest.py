@@ -81,7 +81,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
         for one in needed_by(own):
             for name in {file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")}:
                 if not (site / name).exists():
-                    (site / name).symlink_to(one.locate_file(name))  # type: ignore[arg-type]
+                    (site / name).symlink_to(str(one.locate_file(name)))
         return folder
 
     return make

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +26,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Path]:
+def project(tmp_path: Path) -> Path:
     """A branch of a project, without a change of its own."""
     for name in ("fleet/a.py", "docs/a.md", "changelog/README.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

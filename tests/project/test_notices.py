@@ -24,7 +24,7 @@ def maker() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def built(maker: ModuleType) -> str:
-    return (FOLDER / maker.NAME).read_text()
+    return (FOLDER / str(maker.NAME)).read_text()
 
 
 def test_the_built_console_has_the_notices_of_its_lock(maker: ModuleType, built: str) -> None:
@@ -47,7 +47,9 @@ def test_each_package_of_the_lock_has_its_version_and_the_text_of_its_licence(bu
 def titled(notices: str) -> list[tuple[str, str, str]]:
     """Each section as its name with the version, its licence, and the text below."""
     sections = notices.split("=" * 80 + "\n")[1:]
-    return [(*section.partition("\n")[0].split(": ", 1), section.partition("\n")[2]) for section in sections]  # type: ignore[misc]
+    heads = [section.partition("\n") for section in sections]
+    names = [head.partition(": ") for head, _, _ in heads]
+    return [(name, licence, text) for (name, _, licence), (_, _, text) in zip(names, heads, strict=True)]
 
 
 def test_each_package_that_the_sources_import_is_one_that_the_notices_name(built: str) -> None:

@@ -115,7 +115,7 @@ def test_the_document_has_the_form_of_the_specification(made: bytes) -> None:
 
 
 def _own(document: dict[str, Any]) -> str:
-    return document["metadata"]["component"]["bom-ref"]
+    return str(document["metadata"]["component"]["bom-ref"])
 
 
 def test_each_package_of_the_lock_that_linux_installs_is_in_it_once(made: bytes) -> None:

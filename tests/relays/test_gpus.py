@@ -63,8 +63,8 @@ def test_the_gpus_of_a_job_are_shown_by_pod(up: Up) -> None:
     for node in {item["node"] for item in told(up)["items"]}:
         metadata = {"name": f"exporter-{node}", "labels": {"testbed/gpu-exporter": "yes"}}
         spec = {"nodeName": node, "containers": [{"name": "main", "image": "x"}]}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        up.hub.request("POST", f"{proxy('cfa')}/api/v1/namespaces/default/pods", body)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        up.hub.request("POST", f"{proxy('cfa')}/api/v1/namespaces/default/pods", pod)
     until("figures are told", lambda: all(item["gpu"] for item in told(up)["items"]))
     body = told(up)
     assert body["silentGpus"] == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ async def test_exec_reaches_a_pod_that_is_no_jobs(world: World, kubectl: str, en
     def whole(ended: Ended) -> bool:
         return ended[1] == "got said\n" and "oops" in ended[2] and "exit status 3" in ended[2]
 
-    asked = {"token": "bob-token", "env": env, "ok": False}
+    asked: dict[str, Any] = {"token": "bob-token", "env": env, "ok": False}
     await heard(lambda: world.hub.kubectl(kubectl, *script, stdin="said\n", **asked), whole)
     words = there(world, "exec", "alone", "--", "echo", "a b", "", "c&d=e")
     await heard(lambda: world.hub.kubectl(kubectl, *words, **asked), lambda ended: ended == (0, "a b  c&d=e\n", ""))

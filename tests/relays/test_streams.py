@@ -30,7 +30,7 @@ async def test_exec_has_stdin_output_and_its_end(world: World, kubectl: str, env
     await world.grant("bob", ("get", "pods"), ("create", "pods/exec"))
     script = "read a; echo got $a; echo oops >&2; exit 3"
     arguments = ("exec", "-i", "train-0", "-n", TEAM, "--", "sh", "-c", script)
-    asked = {"token": "bob-token", "env": env, "ok": False}
+    asked: dict[str, Any] = {"token": "bob-token", "env": env, "ok": False}
 
     def whole(ended: Ended) -> bool:
         return ended[1] == "got said\n" and "oops" in ended[2] and "exit status 3" in ended[2]

@@ -49,6 +49,7 @@ TOKENS = {
     "alice-token": User("alice", ("dev",)),
     "bob-token": User("bob"),
 }
+SEEN_S = 60.0
 ROLES = "rbac.authorization.k8s.io"
 ADMIN = Options(TOKENS["admin-token"], "test")
 
@@ -63,7 +64,7 @@ class Rest:
 
     def client(self, token: str = "admin-token") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        transport = httpx.ASGITransport(self.app)  # type: ignore[arg-type,unused-ignore]
+        transport = httpx.ASGITransport(self.app)
         client = httpx.AsyncClient(base_url="https://hub", headers=headers, transport=transport)
         self._clients.append(client)
         return client
@@ -94,10 +95,10 @@ class Rest:
             assert self.world.clock.monotonic() < deadline, f"not within {within_s} s: {job}"
             await asyncio.sleep(0.02)
 
-    async def seen(self, within_s: float = 60.0, **where: str | None) -> Any:
+    async def seen(self, **where: str | None) -> Any:
         """The hub's newest snapshot as soon as it has these jobs, of namespace default where they name none, in these
         members; None: it waits."""
-        deadline = self.world.clock.monotonic() + within_s
+        deadline = self.world.clock.monotonic() + SEEN_S
         wanted = {name if "/" in name else f"default/{name}": place for name, place in where.items()}
         while True:
             answer = await self.client().get(f"{PREFIX}/snapshot")
@@ -105,7 +106,7 @@ class Rest:
             found = {unit.name: unit.member for unit in units}
             if wanted.items() <= found.items():
                 return answer.json()
-            assert self.world.clock.monotonic() < deadline, f"not within {within_s} s: {found or answer.text}"
+            assert self.world.clock.monotonic() < deadline, f"not within {SEEN_S} s: {found or answer.text}"
             await asyncio.sleep(0.02)
 
     async def jobs(self, **params: Any) -> list[str]:

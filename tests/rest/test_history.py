@@ -33,7 +33,7 @@ async def past(database_url: str) -> AsyncIterator[Past]:
 async def hub(database_url: str, past: Past) -> AsyncIterator[Rest]:
     """A hub with a past: alice's job in her namespace, bob's in his, and one of a kind that is not served."""
     history = HistoryDatabase(database_url)
-    ran = [{"started": 1, "ended": 2, "outcome": "Evicted"}, {"started": 3, "ended": 5}]
+    ran: list[dict[str, Any]] = [{"started": 1, "ended": 2, "outcome": "Evicted"}, {"started": 3, "ended": 5}]
     await past.job("train", attempts=ran, waits={"QuotaExhausted": 1}, evictions=1, ended=at(5))
     await past.job("secret", 1, attempts=[{"started": 2, "ended": 3}], user="bob", namespace="theirs", kind="TFJob")
     await past.job("old", 2, user="bob", namespace="theirs", kind="FormerJob")

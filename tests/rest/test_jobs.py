@@ -257,8 +257,8 @@ async def test_a_manifest_without_a_namespace_goes_where_the_request_says_or_to_
             del job["metadata"]["namespace"]
             answer = await submit(hub, job, **params)
             assert (answer.status_code, answer.json()["namespace"]) == (201, namespace), answer.text
-        job = hub.world.see("PyTorchJob", "one", "team-b")
-        assert job is not None and job["metadata"]["managedFields"][0]["manager"] == "notebook"
+        stored = hub.world.see("PyTorchJob", "one", "team-b")
+        assert stored is not None and stored["metadata"]["managedFields"][0]["manager"] == "notebook"
 
 
 def without(path: str) -> Any:

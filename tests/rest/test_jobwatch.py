@@ -14,6 +14,7 @@ import pytest
 from fleet.rest import jobevents, jobwatch
 from fleet.rest.jobwatch import PATH
 from fleet.rest.models import Job
+from fleet.values.ports import Body
 from tests.controllers.world import ALICE, member, policy, pytorchjob, tree
 from tests.rest.rest import Rest, causes, fill, rest
 
@@ -105,6 +106,13 @@ async def refused(hub: Rest, token: str = "admin-token", **params: Any) -> Any:
         return await lines.next()
 
 
+def label(**labels: str) -> Callable[[Body], None]:
+    def change(job: Body) -> None:
+        job["metadata"]["labels"] = labels
+
+    return change
+
+
 def stands(line: Any) -> tuple[str, str, str | None]:
     return line["type"], line["job"]["name"], line["job"].get("state")
 
@@ -151,7 +159,7 @@ async def test_a_watch_goes_on_from_its_bookmark_and_says_what_is_gone_meanwhile
         async with watching(hub) as lines:
             assert [stands(line)[1] for line in await lines.first()] == ["job-00000", "job-00001", "job-00002"]
         await hub.world.delete("PyTorchJob", "job-00000")
-        await hub.world.edit("PyTorchJob", "job-00002", lambda job: job["metadata"].update(labels={"a": "b"}))
+        await hub.world.edit("PyTorchJob", "job-00002", label(a="b"))
         async with watching(hub, resourceVersion=lines.bookmark) as again:
             assert sorted(stands(line)[:2] for line in await again.first()) == [
                 ("GONE", "job-00000"),
@@ -175,9 +183,7 @@ async def test_a_watch_that_cannot_go_on_is_told_to_begin_again(monkeypatch: pyt
         async with watching(hub) as lines:
             await lines.first()
             for number in range(9):
-                await hub.world.edit(
-                    "PyTorchJob", "job-00001", lambda job, n=number: job["metadata"].update(labels={"n": str(n)})
-                )
+                await hub.world.edit("PyTorchJob", "job-00001", label(n=str(number)))
             error = (await lines.until(lambda line: line["type"] == "ERROR"))[-1]
             assert error["object"]["code"] == 410 and await lines.next() is None
 
@@ -185,10 +191,6 @@ async def test_a_watch_that_cannot_go_on_is_told_to_begin_again(monkeypatch: pyt
 async def test_a_job_that_is_none_of_those_asked_for_any_more_is_gone() -> None:
     async with rest(start=False) as hub:
         await fill(hub, 2)
-
-        def label(**labels: str) -> Any:
-            return lambda job: job["metadata"].update(labels=labels)
-
         async with watching(hub, labelSelector="mine=yes", state="Queued", kind="pytorchjobs") as lines:
             assert await lines.first() == []
             await hub.world.edit("PyTorchJob", "job-00001", label(mine="yes"))

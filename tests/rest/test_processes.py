@@ -43,7 +43,7 @@ async def process(dsn: str, keys: Path) -> AsyncIterator[tuple[httpx.AsyncClient
     await store.start()
     try:
         await app.start()
-        transport = httpx.ASGITransport(app)  # type: ignore[arg-type,unused-ignore]
+        transport = httpx.ASGITransport(app)
         headers = {"authorization": "Bearer admin-token"}
         async with httpx.AsyncClient(base_url=f"https://hub{PREFIX}", headers=headers, transport=transport) as client:
             yield client, store, objects

@@ -46,7 +46,7 @@ def client_certificate(
     usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
     begins: datetime | None = None,
     ends: datetime | None = None,
-    more: tuple[x509.NameAttribute, ...] = (),
+    more: tuple[x509.NameAttribute[str], ...] = (),
 ) -> tuple[Path, Path]:
     """(certificate, key) of a client as files in the folder, signed by the authority of `self_signed` in `authority`,
     which is the same folder where none is given."""

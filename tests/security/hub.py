@@ -40,7 +40,7 @@ class Hub:
 
     def client(self, token: str = "admin-token") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        transport = httpx.ASGITransport(self.app)  # type: ignore[arg-type,unused-ignore]
+        transport = httpx.ASGITransport(self.app)
         return httpx.AsyncClient(base_url="https://hub", headers=headers, transport=transport, timeout=60)
 
     async def create(self, resource: str, body: dict[str, Any], group: str = "", namespace: str = "") -> None:

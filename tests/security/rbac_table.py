@@ -241,9 +241,10 @@ def world() -> Iterator[tuple[str, Body]]:
     yield role("part-maps", [rule("get", "configmaps")], metadata=_labelled(app="y"))
     yield role("part-jobs", [rule("get", "jobs", "batch")], metadata=_labelled(app=""))
     for name, selectors in AGGREGATED.items():
-        more = {"metadata": _LEVEL.get(name, {}), "aggregationRule": {"clusterRoleSelectors": selectors}}
+        aggregation = {"clusterRoleSelectors": selectors}
         # The controller overwrites what a role had, but not with nothing, and roles in a circle keep each other's.
-        yield role(f"sum-{name}", [] if name in _WITHOUT_OWN else [OWN_RULE], **more)
+        own = [] if name in _WITHOUT_OWN else [OWN_RULE]
+        yield role(f"sum-{name}", own, metadata=_LEVEL.get(name, {}), aggregationRule=aggregation)
         yield binding(f"sum-{name}", "ClusterRole", f"sum-{name}", [user(f"sum-{name}")])
     yield from _grantors()
 

@@ -12,12 +12,13 @@ from typing import Any
 import orjson
 import pytest
 
-from api.engine.bounds import CONTAINERS_MAX, DEPTH_MAX, STORED_BYTES_MAX, int64, too_deep
+from api.engine.bounds import CONTAINERS_MAX, STORED_BYTES_MAX, int64, too_deep
 from api.engine.patch import COPIED_AT_ONCE_BYTES, COPIED_BYTES_MAX, OPERATIONS_MAX, json_patch
 from api.engine.rules import TakesLong
 from api.engine.status import StatusError
 from api.objects.apart import at_once
 from api.wire.protobuf import decode
+from fleet.values.untyped import DEPTH_MAX
 from fleet.values.yamlread import load_yaml
 from tests.api.protobodies import block, envelope
 from tests.security.hub import Hub, open_hub
@@ -351,7 +352,7 @@ async def test_what_one_try_of_a_patch_made_is_not_in_the_next(hub: Hub, monkeyp
     await hub.create("configmaps", config_map("kept", a="b"), namespace="default")
     kind = hub.registry.need("", "configmaps")
     commit = hub.store.commit
-    lost = []
+    lost: list[bool] = []
 
     async def contended(writes: Any, **how: Any) -> Any:
         if not lost:

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
 from urllib.parse import unquote
 
 import orjson
@@ -57,7 +58,7 @@ async def ask(hub: Hub, nasty: Nasty) -> tuple[int, Steps]:
         piece = pieces.pop(0)
         return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
 
-    async def send(message: dict[str, object]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             answer.append(int(str(message["status"])))
 
@@ -84,7 +85,7 @@ async def ask(hub: Hub, nasty: Nasty) -> tuple[int, Steps]:
     gc.collect()
     gc.freeze()  # a full collection walks over what this request made, not over the tests and objects before it
     with watched() as steps:
-        await asyncio.create_task(hub.app(scope, receive, send))  # type: ignore[arg-type]
+        await asyncio.create_task(hub.app(scope, receive, send))
     return answer[0], steps
 
 

@@ -7,7 +7,8 @@ import pytest
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.reason import Code, Reason, named_to
 from tests.controllers.decide.reclaims import borrowed, job, leaves, leaving
-from tests.controllers.world import eventually, hub, member, policy
+from tests.controllers.fastloop import eventually
+from tests.controllers.world import hub, member, policy
 
 SECRET = "topsecret-merger"
 QUICK = ControllerConfig(protection_s=5.0, claim_s=120.0)

@@ -11,8 +11,9 @@ from fleet.controllers.dispatch.manifests import dependency, manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import BadOverride
 from tests.admission.conftest import Body, Hub
-from tests.controllers.world import eventually, member, policy, pytorchjob
+from tests.controllers.fastloop import eventually
 from tests.controllers.world import hub as running_hub
+from tests.controllers.world import member, policy, pytorchjob
 
 MEMBER = ClusterFields("cfa", {}, {})
 WORKER = "/spec/pytorchReplicaSpecs/Worker/template"

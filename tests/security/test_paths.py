@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ async def test_an_object_of_a_namespace_is_nowhere_else(served: Hub) -> None:
         ):
             assert (await client.get(path)).status_code == 404, path
         for method in ("DELETE", "POST", "PUT", "PATCH"):
-            body = {} if method != "DELETE" else None
+            body: dict[str, Any] | None = {} if method != "DELETE" else None
             answer = await client.request(method, "/api/v1/configmaps", json=body)
             assert answer.status_code == 405, (method, answer.text)
 

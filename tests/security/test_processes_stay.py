@@ -17,6 +17,7 @@ import pytest
 from fleet.cli.failure import Failure
 from fleet.hub import supervise
 from fleet.hub.supervise import DEATHS_MAX, Child, Supervisor
+from fleet.values.files import append_private
 from tests.chaos.parts import hit, process_of
 from tests.cli.hub import Up, until
 
@@ -116,7 +117,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def run(*arguments: Any, **options: Any) -> Any:
         return await begun(sys.executable, str(path), **options)
 
-    monkeypatch.setattr(supervise.asyncio, "create_subprocess_exec", run)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", run)
     monkeypatch.setattr(supervise, "PAUSE_FIRST_S", 0.01)
     monkeypatch.setattr(supervise, "PAUSE_MAX_S", 0.05)
     return path
@@ -169,12 +170,11 @@ async def test_a_child_that_cannot_be_started_is_tried_again(
 ) -> None:
     write(script, READY.join(["import os, time\n", "time.sleep(60)\n"]))
     failures = [OSError(28, "No space left on device"), OSError(12, "Cannot allocate memory")]
-    opened = supervise.append_private
 
     def full(path: Path) -> Any:
         if failures:
             raise failures.pop()
-        return opened(path)
+        return append_private(path)
 
     monkeypatch.setattr(supervise, "append_private", full)
     supervisor = Supervisor([Child("api", [], tmp_path / "api.log")])

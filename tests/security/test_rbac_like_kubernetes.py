@@ -194,8 +194,8 @@ async def _tokens(side: Side) -> dict[str, Any]:
     got: dict[str, Any] = {}
     for name, token in kept.items():
         for asked in (None, ["other"], [side.issuer], ["none"], ["none", "other", side.issuer]):
-            spec = {"token": token, **({"audiences": asked} if asked else {})}
-            answer = await side.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": spec})
+            review: dict[str, Any] = {"token": token, **({"audiences": asked} if asked else {})}
+            answer = await side.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": review})
             status = answer.json()["status"]
             what = f"{name} for {asked}".replace(side.issuer, "us")
             meant = ["us" if audience == side.issuer else audience for audience in status.get("audiences", [])]

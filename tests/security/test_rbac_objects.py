@@ -53,6 +53,10 @@ async def world() -> tuple[MemoryStore, Rbac]:
     return store, Rbac(store)
 
 
+def values(*of_any_type: Any) -> tuple[Any, ...]:
+    return of_any_type
+
+
 TO_ALL = {"kind": "ClusterRole", "name": "all", "apiGroup": GROUP}
 BAD: list[tuple[str, Any]] = [
     *(
@@ -74,7 +78,7 @@ BAD: list[tuple[str, Any]] = [
     ),
     *(
         ("clusterroles", {"rules": [], "aggregationRule": rule})
-        for rule in (
+        for rule in values(
             "x",
             [],
             {"clusterRoleSelectors": "x"},
@@ -94,7 +98,7 @@ BAD: list[tuple[str, Any]] = [
     ("clusterroles", {"rules": [], "metadata": {"labels": {"a": []}}}),
     *(
         ("rolebindings", {**GOOD_BINDING, "roleRef": ref})
-        for ref in (
+        for ref in values(
             None,
             "x",
             [],
@@ -109,7 +113,7 @@ BAD: list[tuple[str, Any]] = [
     ),
     *(
         ("clusterrolebindings", {**GOOD_BINDING, "roleRef": ref})
-        for ref in (
+        for ref in values(
             None,
             {"kind": "Role", "name": "all", "apiGroup": GROUP},
             {"kind": "Foo", "name": "all", "apiGroup": GROUP},
@@ -117,7 +121,7 @@ BAD: list[tuple[str, Any]] = [
     ),
     *(
         ("clusterrolebindings", {"roleRef": TO_ALL, "subjects": subjects})
-        for subjects in (
+        for subjects in values(
             None,
             "alice",
             5,
@@ -241,8 +245,8 @@ async def test_a_role_of_a_million_grants_is_refused_before_they_are_compared(se
     "shape", [(20_000, 1, 1, 0), (1, 20_000, 1, 0), (1, 1, 20_000, 0), (1, 1, 1, 20_000), (99, 99, 9, 9)]
 )
 def test_no_shape_of_a_role_makes_the_comparison_long(shape: tuple[int, int, int, int]) -> None:
-    words = [[f"w{number}" for number in range(count)] for count in shape]
-    wanted = PolicyRule(*(frozenset(several) for several in words))
+    verbs, groups, resources, names = (frozenset(f"w{number}" for number in range(count)) for count in shape)
+    wanted = PolicyRule(verbs, groups, resources, names)
     held = [
         PolicyRule(frozenset({"w0"}), frozenset({"w0"}), frozenset({"w0"}), frozenset({f"n{n}"})) for n in range(20_000)
     ]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from api.access.storedtokens import GROUP, TOKENS, StoredTokens
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Store
+from fleet.values.ports import Store, Stored
 
 FILE = """# people
 admin-token,admin,admin,"system:masters"
@@ -85,10 +86,10 @@ async def test_tokens_that_nobody_knows_ask_the_database_seldom(store: Store, mo
     tokens, asked = StoredTokens(store, WallClock()), 0
     get = store.get
 
-    async def counted(*arguments: object, **named: object) -> object:
+    async def counted(*arguments: Any, **named: Any) -> Stored | None:
         nonlocal asked
         asked += 1
-        return await get(*arguments, **named)  # type: ignore[arg-type]
+        return await get(*arguments, **named)
 
     monkeypatch.setattr(store, "get", counted)
     for number in range(100):

@@ -123,7 +123,7 @@ async def test_a_token_of_another_signature_is_none(tokens: ServiceAccountTokens
     if other == "another key":
         forged = signed(ServiceAccountTokens(key_pem(), tokens._store, At(NOW)))
     else:
-        forged = jwt.encode(claims, "secret" * 8 if other == "HS256" else None, algorithm=other)
+        forged = jwt.encode(claims, "secret" * 8 if other == "HS256" else "", algorithm=other)
     assert await tokens.user(forged) is None
 
 

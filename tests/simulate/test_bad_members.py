@@ -232,7 +232,10 @@ async def _api(stack: AsyncExitStack, hub: Whole) -> str:
 async def test_a_job_of_a_member_that_cannot_be_used_waits_and_says_why(bad: Bad, case: str) -> None:
     row, kind = WAITING[case], "Widget" if case == "no-crd" else "PyTorchJob"
     await bad.submit(case, kind, row.member)
-    ready = lambda: condition(bad.hub.see("Cluster", row.member), "Ready") or {}  # noqa: E731
+
+    def ready() -> Body:
+        return condition(bad.hub.see("Cluster", row.member), "Ready") or {}
+
     await bad.hub.until(lambda: ready().get("reason") == row.cluster, f"{row.cluster}: {ready()}")
     await bad.hub.until(lambda: row.says in str(bad.unit(case, kind).get("status")), f"{case}: {bad.unit(case, kind)}")
     assert bad.reason(case, kind)["code"] == row.code

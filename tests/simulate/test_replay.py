@@ -105,7 +105,7 @@ def test_backfill_believes_walltimes_and_without_them_lets_nobody_pass_but_besid
 def test_fleet_starts_what_fits_and_owners_take_back_what_they_were_promised() -> None:
     jobs = [job("b1", 0, 10 * HOUR, 8, "b"), job("b2", 0, 20 * HOUR, 8, "b"), job("a1", 2 * HOUR, HOUR, 8, "a")]
     quota = world.Quota(min={"a": 8, "b": 0})
-    options = {"config": Config(reclaim=True), "grace_s": 60.0, "checkpoint_s": HOUR}
+    options: dict[str, Any] = {"config": Config(reclaim=True), "grace_s": 60.0, "checkpoint_s": HOUR}
     done, said = run(Policy.fleet, jobs, each=2, quota=quota, **options)
     assert done.stopped is Stop.DONE
     assert starts(done) == {"b1": 0, "b2": 0, "a1": 2 * HOUR + 60}

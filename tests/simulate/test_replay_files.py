@@ -6,6 +6,7 @@ import gzip
 import lzma
 from pathlib import Path
 
+import numpy
 import pytest
 from matplotlib.figure import Figure
 
@@ -163,6 +164,6 @@ def test_the_plot_of_waits_shows_the_part_that_has_waited_at_most_so_long() -> N
     axes = Figure().add_subplot()
     plots._waits(axes, "fifo", plots.PolicyCurves(metrics.StepSeries(), 8, [100.0, 10.0, 0.0, 10.0]))
     plots._waits(axes, "race", plots.PolicyCurves(metrics.StepSeries(), 8, []))
-    drawn = dict(zip(*axes.lines[0].get_data(), strict=True))
+    drawn = dict(numpy.asarray(axes.lines[0].get_xydata()).tolist())
     assert drawn == {1.0: 0.25, 10.0: 0.75, 100.0: 1.0}
     assert [line.get_label() for line in axes.lines] == ["fifo", "race"]

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from fleet.core.foresee.forward import Stop, UnitEventKind
+from fleet.core.model.amounts import Amounts
 from fleet.core.snapshot import Config
 from fleet.simulate.replay import metrics, world
 from fleet.simulate.replay.full import replay_fully
 from fleet.simulate.replay.run import Options, ReplayResult, replay
-from fleet.simulate.replay.trace import GPU, Amounts, TraceJob, gang
+from fleet.simulate.replay.trace import GPU, TraceJob, gang
 
 HOUR = 3600.0
 NODE = world.WorldNode("A", Amounts.of({GPU: 8, "cpu": 96_000, "memory": 512 << 30}))

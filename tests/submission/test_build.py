@@ -56,7 +56,8 @@ def pods(job: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def container(job: dict[str, Any], role: str = "Master") -> dict[str, Any]:
-    return pods(job)[role]["containers"][-1]
+    last: dict[str, Any] = pods(job)[role]["containers"][-1]
+    return last
 
 
 def test_one_worker_is_a_master_alone() -> None:

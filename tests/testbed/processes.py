@@ -24,7 +24,8 @@ _LIBC = ctypes.CDLL("libc.so.6", use_errno=True)
 _PR_SET_PDEATHSIG = 1
 
 
-def wait_for(what: str, probe: Callable[[], T | None], within_s: float = 120.0, every_s: float = 0.1) -> T:
+# `...`: a lambda in a loop binds its variable by a default, which mypy refuses for `[]`
+def wait_for(what: str, probe: Callable[..., T | None], within_s: float = 120.0, every_s: float = 0.1) -> T:
     """Call `probe` until it returns something true; an exception counts as "not yet". Fails naming `what` and the last
     thing seen."""
     end = time.monotonic() + within_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -50,10 +51,10 @@ def test_each_change_of_a_life_gives_the_spans_that_it_ends() -> None:
     assert [span.error for span in spans(JobChange(runs, over, {}, 40.0))] == ["", "Failed", "Failed"]
 
 
-def life(before: JobLife, **changed: object) -> JobLife:
+def life(before: JobLife, **changed: Any) -> JobLife:
     from dataclasses import replace
 
-    return replace(before, **changed)  # type: ignore[arg-type]
+    return replace(before, **changed)
 
 
 def of(before: JobLife, after: JobLife) -> dict[str, tuple[float, float]]:

@@ -45,8 +45,8 @@ class Edge:
         until("the member serves", reached.exists)
         hidden = folder / "member.kubeconfig"
         address = hide(reached.read_text(), hidden)
-        join = [programs.fleet, "join", story.EDGE, "--agent", "--kubeconfig", hidden, "--data-dir", hub]
-        subprocess.run([*join, "-o", folder / "agent.yaml"], check=True, timeout=180)
+        join: list[str | Path] = [programs.fleet, "join", story.EDGE, "--agent", "--kubeconfig", hidden]
+        subprocess.run([*join, "--data-dir", hub, "-o", folder / "agent.yaml"], check=True, timeout=180)
         self._start(*command_of(folder, address, programs.fleet))
 
     def _start(self, *command: str | Path) -> None:
@@ -114,7 +114,7 @@ def newer_than(one: Programs, other: Programs) -> bool:
 
 
 def check_refused(program: Programs, data: Path, *options: str) -> None:
-    command = [program.fleet, "up", "--data-dir", data, *options]
+    command: list[str | Path] = [program.fleet, "up", "--data-dir", data, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode != 0
     last = done.stderr.splitlines()[-1]

@@ -64,7 +64,7 @@ def of_ref(ref: str, folder: Path) -> Programs:
 def _installed(lock: Path, wheels: list[Path], folder: Path) -> Path:
     """The programs of a new environment with these."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
-    for words in (["--require-hashes", "-r", lock], ["--no-deps", "--no-index", *wheels]):
+    for words in (["--require-hashes", "-r", str(lock)], ["--no-deps", "--no-index", *map(str, wheels)]):
         done = subprocess.run(
             [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *words],
             capture_output=True,

@@ -44,8 +44,9 @@ SPECS = st.fixed_dictionaries(
 JUNK = st.recursive(
     st.one_of(st.integers(), NAMES), lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(NAMES, inner))
 )
+_NO_SET: st.SearchStrategy[dict[str, Any]] = st.just({})
 SETS = st.recursive(
-    st.just({}),
+    _NO_SET,
     lambda inner: st.dictionaries(st.sampled_from(["f:a", "f:b", "."]), inner, min_size=1, max_size=3).map(
         lambda node: fields.union(None, {**node, **({".": {}} if "." in node else {})}) or {}
     ),

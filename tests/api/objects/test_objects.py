@@ -11,7 +11,7 @@ from api.engine.kind import Kind
 from api.engine.status import Cause, StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Review
-from fleet.values.ports import CommitResult, Key
+from fleet.values.ports import Change, CommitResult, Key, Put
 from tests.api.engine.conftest import NAMESPACE, WIDGET
 
 from .conftest import OPTIONS, CountingIds, FixedClock
@@ -256,7 +256,7 @@ async def test_several_objects_go_into_one_commit_or_none_does(objects: Objects)
         body["status"] = {"placed": True}
         return body
 
-    writes = [
+    writes: list[Put | Change] = [
         objects.prepare_change(WIDGET, "default", "a", place, OPTIONS, generation=1),
         objects.prepare_new(WIDGET, "default", {**widget("b"), "status": {"new": True}}, OPTIONS),
     ]
@@ -265,7 +265,7 @@ async def test_several_objects_go_into_one_commit_or_none_does(objects: Objects)
     assert (after["spec"]["size"], after["status"], after["metadata"]["generation"]) == (4, {"placed": True}, 2)
     assert after["metadata"]["resourceVersion"] > created.body["metadata"]["resourceVersion"]
     assert (await objects.get(WIDGET, "default", "b"))["status"] == {"new": True}
-    late = [
+    late: list[Put | Change] = [
         objects.prepare_new(WIDGET, "default", widget("c"), OPTIONS),
         objects.prepare_change(WIDGET, "default", "a", place, OPTIONS, generation=1),
     ]

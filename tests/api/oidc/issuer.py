@@ -18,7 +18,7 @@ from fleet.simulate.wall import WallClock
 URL = "https://issuer.example"
 AUDIENCE = "fleet"
 NOW = 1_800_000_000.0
-_CURVES = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
+_CURVES = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}
 
 
 class Hand(WallClock):
@@ -39,7 +39,7 @@ class Hand(WallClock):
 def signing_key(algorithm: str = "RS256", number: int = 0, bits: int = 2048) -> Any:
     """One private key for each number, made once in a run of the tests."""
     if algorithm in _CURVES:
-        return ec.generate_private_key(_CURVES[algorithm]())
+        return ec.generate_private_key(_CURVES[algorithm])
     return rsa.generate_private_key(public_exponent=65537, key_size=bits)
 
 

@@ -38,7 +38,7 @@ class World:
         self.tokens.configure(read(configuration(*(entries or map(entry, self.issuers)))))
 
     def refused(self, why: str, url: str = "https://issuer.example") -> float:
-        return self.metrics.refused.labels(url, why)._value.get()
+        return float(self.metrics.refused.labels(url, why)._value.get())
 
     async def name(self, token: str) -> str:
         """The user's name, "" for nobody."""

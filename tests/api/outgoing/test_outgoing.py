@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 from aiohttp import web
@@ -17,7 +18,14 @@ from tests.api.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
 LOOPBACK = AllowList.parse(["127.0.0.0/8"])
-BOUNDS = {"timeout": 20.0, "limit": 1000}
+
+
+class Bounds(TypedDict):
+    timeout: float
+    limit: int
+
+
+BOUNDS: Bounds = {"timeout": 20.0, "limit": 1000}
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +50,7 @@ async def client(
     """`names`: what each name stands for, at each lookup in turn."""
 
     async def resolve(host: str, port: int) -> list[str]:
+        assert names is not None
         return names[host].pop(0)
 
     async with OutgoingClient(allowed, resolver=resolve if names is not None else None) as outgoing:

@@ -1,4 +1,4 @@
-"""How the event loop of a leader is state_of_loop by its stamps; no thread, and a clock of the test's own."""
+"""How the event loop of a leader is judged by its stamps; no thread, and a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ async def test_a_loop_is_stamped_whenever_it_turns_until_the_stamps_end() -> Non
     now = 100.0
     stamps = Stamps(Patience(alive_every_s=0.001), lambda: now)
     now = 112.0
-    assert stamps.turning is LoopState.LATE
+    before = stamps.turning
     await asyncio.wait_for(_until_stamped(stamps), 10)
-    assert stamps.turning is LoopState.TURNS
+    assert (before, stamps.turning) == (LoopState.LATE, LoopState.TURNS)
     stamps.end()
     now = 142.0
     await asyncio.sleep(0.01)

@@ -127,7 +127,8 @@ async def take(watch: Watch, count: int) -> list[Event]:
     return events
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
+# `...`: a lambda in a loop binds its variable by a default, which mypy refuses for `[]`
+async def eventually(condition: Callable[..., bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -63,8 +63,8 @@ def test_a_queue_has_one_colour_and_letter_wherever_it_shows(admin: Page, up: Up
     (tree,) = up.hub.request("GET", TREES).body["items"]
     path, root = f"{TREES}/{tree['metadata']['name']}", tree["spec"]["root"]
     more = {**root, "children": [{"name": "child-1", "namespaces": ["one"]}, *root["children"]]}
-    merge = {"content_type": "application/merge-patch+json"}
-    up.hub.request("PATCH", path, {"spec": {"root": more}}, **merge)
+    merge = "application/merge-patch+json"
+    up.hub.request("PATCH", path, {"spec": {"root": more}}, content_type=merge)
     try:
         shown(admin, up, "queues", "child-1")
         lines = admin.locator(".queue-line")
@@ -80,7 +80,7 @@ def test_a_queue_has_one_colour_and_letter_wherever_it_shows(admin: Page, up: Up
         shown(admin, up, "usage?report=waits&by=queue", "root/child-2")
         assert mark(admin.get_by_role("rowheader", name="root/child-2")) == wanted
     finally:
-        up.hub.request("PATCH", path, {"spec": {"root": root}}, **merge)
+        up.hub.request("PATCH", path, {"spec": {"root": root}}, content_type=merge)
 
 
 def mark(where: Locator) -> tuple[str, str]:

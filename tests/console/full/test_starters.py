@@ -39,7 +39,7 @@ def lab(up: Up) -> Iterator[None]:
         held["metadata"]["annotations"] = {"fleet.io/hold": "true"}
         for body, wanted in ((held, "Held"), (job("lab/wide", 3), "Queued"), (job("lab/small", 1, 1), "Queued")):
             up.hub.request("POST", JOBS, body)
-            until(f"a job is {wanted}", lambda body=body, wanted=wanted: state_of(up, body) == wanted)  # type: ignore[misc]
+            until(f"a job is {wanted}", lambda body=body, wanted=wanted: state_of(up, body) == wanted)
         yield
     finally:
         for one in up.hub.list(JOBS):

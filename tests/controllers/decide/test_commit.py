@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from api.store.memory import MemoryLeadership
-from fleet.controllers.decide.commit import PlanCommitter, result_text
+from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import SnapshotBuilder
+from fleet.controllers.fields.starting import result_text
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.values.ports import StaleEpoch
 from tests.controllers.decide.plans import waiting

@@ -17,6 +17,7 @@ from fleet.controllers.decide import snapshot as snapshot_module
 from fleet.controllers.decide.decider import ASIDE_S, FEW, TRIALS_MOST, Decider, Resort
 from fleet.controllers.decide.faults import KIND
 from fleet.controllers.decide.loop import DecideLoop
+from fleet.controllers.decide.units import now_unit as unit_now
 from fleet.core.decide import decide
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Phase, Unit
@@ -260,12 +261,11 @@ async def test_faults_outside_of_decide_are_told_of_as_well(monkeypatch: pytest.
 async def test_a_binding_that_cannot_be_read_is_told_of_once_and_the_others_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = snapshot_module.now_unit
 
     def now_unit(base: Unit, *around: Any) -> Unit | None:
         if base.name == "default/poison" and not base.held:
             raise KeyError("fromCluster")
-        return made(base, *around)
+        return unit_now(base, *around)
 
     async with hub(member("cfa"), start=False) as world:
         monkeypatch.setattr(snapshot_module, "now_unit", now_unit)

@@ -149,7 +149,7 @@ async def test_from_submission_to_bound_a_job_costs_at_most_eight_hub_writes() -
             watch = await world.store.watch(group, resource, since=since)
             while (event := await watch.next(timeout=0.01)) is not None:
                 body = event.stored.body
-                about = body.get("involvedObject", body["metadata"])["name"].split("-")[0]
+                about = (body.get("involvedObject") or body["metadata"])["name"].split("-")[0]
                 writes[about].append((event.revision, body))
             await watch.aclose()
         for name, written in writes.items():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.controllers.decide import snapshot as subject
+from fleet.controllers.decide import units
 from fleet.controllers.decide.snapshot import READ_AT_ONCE, SnapshotBuilder
 from fleet.core.model.unit import Unit
 from tests.controllers.fastloop import eventually
@@ -20,7 +21,7 @@ MANY = READ_AT_ONCE + 50
 def read_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that read a unit anew, one entry for each time."""
     threads: list[int] = []
-    made = subject.base_unit
+    made = units.base_unit
 
     def base_unit(*around: Any) -> Unit:
         threads.append(threading.get_ident())
@@ -63,7 +64,7 @@ async def test_a_few_changed_bindings_are_read_by_the_picture_itself(read_by: li
         assert set(read_by) == {threading.get_ident()}
 
 
-async def test_labels_that_no_job_asks_for_any_more_tell_no_nodes_apart() -> None:
+async def test_labels_that_no_job_asks_for_any_more_tell_no_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     async with hub(member("cfa"), start=False) as world:
         world.start()
         named = pytorchjob("named")
@@ -73,7 +74,7 @@ async def test_labels_that_no_job_asks_for_any_more_tell_no_nodes_apart() -> Non
         await eventually(lambda: world.unit("named") is not None)
         await world.kill()
         told: list[frozenset[tuple[str, str]]] = []
-        world.members.tell_apart = told.append  # type: ignore[method-assign]
+        monkeypatch.setattr(world.members, "tell_apart", told.append)
         builder = SnapshotBuilder(world.store, world.members)
         builder.build(world.clock.now())
         builder.build(world.clock.now())

@@ -23,6 +23,12 @@ from tests.controllers.fastloop import EPOCH, eventually, settle
 from tests.controllers.world import World, hub, member
 
 
+def enqueued(world: World, name: str) -> str:
+    binding = world.binding(name)
+    assert binding is not None
+    return str(binding["metadata"]["annotations"][ANNOTATION_ENQUEUED])
+
+
 def claim(world: World, name: str) -> dict[str, Any]:
     return dict(((world.unit(name) or {}).get("status") or {}).get("claim") or {})
 
@@ -31,7 +37,7 @@ async def test_what_was_borrowed_leaves_whole_and_its_room_is_kept_for_the_owner
     slow = [member(name, delete_s=2.0) for name in ("cfa", "cfb")]
     async with hub(*slow, config=QUICK) as world:
         await borrowed(world, "a1", "a2")
-        queued = {name: world.binding(name)["metadata"]["annotations"][ANNOTATION_ENQUEUED] for name in ("a1", "a2")}  # type: ignore[index]
+        queued = {name: enqueued(world, name) for name in ("a1", "a2")}
         await world.apply(job("owner", "b"))
         await settle(20)
         assert not leaving(world), "both are protected still"
@@ -54,7 +60,7 @@ async def test_what_was_borrowed_leaves_whole_and_its_room_is_kept_for_the_owner
         world.members.finish("owner")
         world.members.finish(stays)
         await world.running(victim)
-        assert world.binding(victim)["metadata"]["annotations"][ANNOTATION_ENQUEUED] == queued[victim]  # type: ignore[index]
+        assert enqueued(world, victim) == queued[victim]
         for number in range(8):
             await world.running(f"small-{number}")
 

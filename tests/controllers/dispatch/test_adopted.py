@@ -16,7 +16,7 @@ from fleet.kinds.topology import within
 from fleet.wellknown import ANNOTATION_JOB, LABEL_BINDING, LABEL_HUB
 from tests.controllers.decide.checks import answer, reserves
 from tests.controllers.dispatch.backup import CONFIG, RECORD, backup, names, record, restore, went_back
-from tests.controllers.fakes import FakeMember
+from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, cluster_policy, hub, member, policy, pytorchjob, tree
 

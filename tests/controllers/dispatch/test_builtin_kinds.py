@@ -23,11 +23,11 @@ SERVICE = Key("", "services", "default", "one")
 async def test_objects_go_to_every_member_and_what_a_member_fills_in_is_not_fought_over() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
         named = {"metadata": {"name": "one", "namespace": "default"}}
-        plain = {"placement": {}, "resourceSelectors": SELECTORS}
-        await world.apply(cluster_policy(**plain), *({"kind": kind, **named, **body} for kind, body in NEW.items()))
+        plain = cluster_policy(placement={}, resourceSelectors=SELECTORS)
+        await world.apply(plain, *({"kind": kind, **named, **body} for kind, body in NEW.items()))
         for name in ("cfa", "cfb"):
             there = world.members.by_name[name]
-            await eventually(lambda there=there: {body["kind"] for body in there.applies} == set(NEW))  # type: ignore[misc]
+            await eventually(lambda there=there: {body["kind"] for body in there.applies} == set(NEW))
         there = world.members.by_name["cfa"]
         sent = next(body for body in there.applies if body["kind"] == "Service")
         assert "status" not in sent and not {"clusterIP", "clusterIPs", "ipFamilies"} & sent["spec"].keys()

@@ -7,11 +7,10 @@ import copy
 from fleet.controllers.dispatch.jobsize import fitted
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.unit import Component
-from fleet.kinds import interpreter_of
 from tests.controllers.world import pytorchjob
+from tests.kinds.bodies import kind_of
 
-PYTORCHJOB, JOB = interpreter_of("kubeflow.org/v1", "PyTorchJob"), interpreter_of("batch/v1", "Job")
-assert PYTORCHJOB is not None and JOB is not None
+PYTORCHJOB, JOB = kind_of("kubeflow.org/v1", "PyTorchJob"), kind_of("batch/v1", "Job")
 
 
 def test_replicas_beyond_the_charge_are_left_out_and_the_job_itself_stays_as_it_is() -> None:

@@ -131,7 +131,7 @@ def test_fields_change_after_annotations_and_before_plain_patches() -> None:
 
 
 def test_the_closer_selector_has_the_last_word_among_policies_of_one_kind() -> None:
-    names = [
+    names: list[tuple[str, str, Body | None]] = [
         ("a-name", "", {"name": "settings"}),
         ("b-labels", "", {"labelSelector": {"matchLabels": {"app": "train"}}}),
         ("d-kind", "", {}),

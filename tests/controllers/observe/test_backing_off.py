@@ -42,6 +42,9 @@ async def test_the_policys_limit_is_for_all_its_jobs_in_and_outside_queues(queue
         limited = policy(queue=queue)
         annotated("1")(limited)
         await world.apply(tree(), limited, pytorchjob("one"))
-        held = lambda: world.condition(world.binding("one"), "Scheduled")  # noqa: E731
+
+        def held() -> Body:
+            return world.condition(world.binding("one"), "Scheduled")
+
         await eventually(lambda: held().get("reason") == "Held", within_s=90)
         assert "1 attempt came to nothing" in held()["message"]

@@ -20,7 +20,10 @@ GROUP, VERSION = "jobset.x-k8s.io", "v1alpha2"
 
 def jobset() -> Body:
     """One pod fetches the data; two pods train when it has ended."""
-    of = lambda count: {"spec": {"parallelism": count, "completions": count, "template": pods(1)}}  # noqa: E731
+
+    def of(count: int) -> Body:
+        return {"spec": {"parallelism": count, "completions": count, "template": pods(1)}}
+
     after = [{"name": "fetch", "status": "Complete"}]
     jobs = [{"name": "fetch", "template": of(1)}, {"name": "train", "template": of(2), "dependsOn": after}]
     meta = {"name": "train", "namespace": "default"}

@@ -94,7 +94,10 @@ async def test_a_node_where_several_jobs_failed_is_avoided_and_named_for_a_time(
             await world.running(job)
             fail_by_node(world, job)
             await eventually(lambda: world.attempt(job) == 2)  # noqa: B023
-        told = lambda: world.condition(world.see("Cluster", "cfa", ""), "NodesAvoided")  # noqa: E731
+
+        def told() -> Body:
+            return world.condition(world.see("Cluster", "cfa", ""), "NodesAvoided")
+
         await eventually(lambda: told().get("status") == "True")
         assert "node n0: 3 failures of 3 jobs" in told()["message"]
         assert world.members.by_name["cfa"].avoided == {"n0"}

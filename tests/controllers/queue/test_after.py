@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from api.engine.patch import MERGE
@@ -25,7 +27,8 @@ def code(world: World, job: str = "next") -> str:
 
 async def begun(world: World, *jobs: Body, moves: bool = False) -> None:
     """A queue with room for all, and the jobs."""
-    await world.apply(tree(max_jobs=9), policy(queue=True, **({} if moves else {"failover": None})), *jobs)
+    spec: dict[str, Any] = {} if moves else {"failover": None}
+    await world.apply(tree(max_jobs=9), policy(queue=True, **spec), *jobs)
 
 
 @pytest.mark.parametrize(

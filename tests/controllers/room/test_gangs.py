@@ -98,7 +98,10 @@ async def test_reservations_that_koordinator_cannot_place_are_given_up() -> None
         for name in ("cfa", "cfb"):
             await serves(world, name, *KOORDINATOR)
         await world.apply(tree(max_jobs=5), policy(queue=True), pytorchjob("one"))
-        held = lambda name: of_kind(world, "Reservation", name)  # noqa: E731
+
+        def held(name: str) -> list[Body]:
+            return of_kind(world, "Reservation", name)
+
         await eventually(lambda: len(held("cfa")) == 3 or len(held("cfb")) == 3)
         first, other = ("cfa", "cfb") if held("cfa") else ("cfb", "cfa")
         unschedulable = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}

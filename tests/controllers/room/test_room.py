@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from api.engine.patch import MERGE
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.pod import PodView
@@ -174,7 +176,9 @@ async def test_a_member_too_old_for_gates_starts_its_gangs_without() -> None:
         assert not world.events("one", "QuotaReserved")
 
 
-async def test_a_member_that_does_not_answer_in_the_middle_of_the_exchange_is_asked_again() -> None:
+async def test_a_member_that_does_not_answer_in_the_middle_of_the_exchange_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with hub(member("cfa")) as world:
         asked, patch = 0, world.members.patch_pod
 
@@ -185,7 +189,7 @@ async def test_a_member_that_does_not_answer_in_the_middle_of_the_exchange_is_as
                 return ActOutcome(ActResult.UNREACHABLE, "no answer")
             return await patch(name, pod, change, status=status)
 
-        world.members.patch_pod = lossy  # type: ignore[method-assign]
+        monkeypatch.setattr(world.members, "patch_pod", lossy)
         await submit(world, "cfa")
         assert await world.running("one") == "cfa"
         assert asked > 6

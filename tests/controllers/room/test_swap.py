@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from fleet.kinds import interpreter_of
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 
-def pod(name: str, node: str = "", *, component: str = "worker", placeholder: bool = False, **how: object) -> PodView:
+def pod(name: str, node: str = "", *, component: str = "worker", placeholder: bool = False, **how: Any) -> PodView:
     view = PodView(
         member="cfa",
         namespace="default",
@@ -33,7 +34,7 @@ def pod(name: str, node: str = "", *, component: str = "worker", placeholder: bo
         placeholder=placeholder,
         gated=not placeholder,
     )
-    return replace(view, **how)  # type: ignore[arg-type]
+    return replace(view, **how)
 
 
 def held(name: str, node: str, component: str = "worker") -> PodView:
@@ -85,7 +86,8 @@ def test_every_seat_is_guarded_at_every_line_and_all_pods_are_let_go_in_the_end(
         if run >= len(cuts):
             pods.update({p.name: p for p in waiting if p.name not in pods})
         due = exchange([*placeholders.values(), *pods.values()])
-        steps = [("nominate", pair.pod.name, pair.placeholder) for pair in due.pairs]
+        steps: list[tuple[str, str, PodView | None]] = []
+        steps += [("nominate", pair.pod.name, pair.placeholder) for pair in due.pairs]
         steps += [("delete", pair.placeholder.name, pair.placeholder) for pair in due.pairs]
         steps += [("open", name, None) for name in [p.pod.name for p in due.pairs] + [p.name for p in due.free]]
         for what, name, placeholder in steps[:acts]:

@@ -39,7 +39,7 @@ def sent(body: Body) -> bool:
 
 
 def unit(body: Body) -> bool:
-    return body["kind"] == "QueueUnit"
+    return bool(body["kind"] == "QueueUnit")
 
 
 def refuse(hub: Rest, monkeypatch: pytest.MonkeyPatch, refuses: Refuses) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 
 import pytest
 
 from api.engine.patch import MERGE
 from api.engine.status import StatusError
 from fleet.controllers.runtime.hub import ControllerConfig
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 
@@ -74,6 +76,13 @@ async def test_killed_at_random_points_it_converges_and_all_jobs_end(seed: int) 
         watching.cancel()
 
 
+def asks_for(checks: list[Body]) -> Callable[[Body], None]:
+    def change(queue: Body) -> None:
+        queue["spec"]["admissionChecks"] = checks
+
+    return change
+
+
 async def check_at_random(world: World, chance: random.Random) -> None:
     """Answers every admission check that is asked, one time in four with no."""
     kind = world.registry.need("scheduling.x-k8s.io", "queueunits")
@@ -112,7 +121,7 @@ async def test_reserved_jobs_that_are_rejected_held_edited_and_killed_at_random_
         await eventually(lambda: "root/child-2" in world.queues())
         checks = [{"name": "budget"}, {"name": "licence"}]
         queue = world.queues()["root/child-2"]
-        await world.edit("Queue", queue, lambda q: q["spec"].update(admissionChecks=checks), namespace="kube-queue")
+        await world.edit("Queue", queue, asks_for(checks), namespace="kube-queue")
         loop = asyncio.get_running_loop()
         watching = loop.create_task(watch_reserved(world))
         checker = loop.create_task(check_at_random(world, chance))
@@ -139,9 +148,7 @@ async def test_reserved_jobs_that_are_rejected_held_edited_and_killed_at_random_
                     await world.apply(pytorchjob(name, workers=chance.choice((0, 1, 3))))
                 case "ask":
                     asked = chance.choice((checks, checks[:1], checks[1:]))
-                    await world.edit(
-                        "Queue", queue, lambda q, a=asked: q["spec"].update(admissionChecks=a), namespace="kube-queue"
-                    )
+                    await world.edit("Queue", queue, asks_for(asked), namespace="kube-queue")
         await eventually(lambda: all(world.phase(name) == "Succeed" for name in names), within_s=900)
         assert not watching.done(), watching.result()
         assert not checker.done(), checker.result()

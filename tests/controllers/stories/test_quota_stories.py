@@ -98,7 +98,10 @@ async def test_all_namespaces_of_a_leaf_share_its_quota() -> None:
         await world.apply(policy(queue=True, namespace="team-b"), pytorchjob("one"))
         await world.running("one")
         await world.apply(pytorchjob("two", namespace="team-b"))
-        told = lambda: ((world.unit("two", namespace="team-b") or {}).get("status") or {}).get("message", "")  # noqa: E731
+
+        def told() -> str:
+            return str(((world.unit("two", namespace="team-b") or {}).get("status") or {}).get("message", ""))
+
         await eventually(lambda: "root/a already runs 1 of at most 1 jobs" in told())
 
 

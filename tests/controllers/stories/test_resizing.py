@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -163,7 +163,9 @@ def leave(world: World, *names: str) -> None:
     pods = world.members.by_name["cfa"].pods
     for uid in [uid for uid, pod in pods.items() if pod.name in names]:
         del pods[uid]
-    world.members._tell("cfa", "pod", world.members.job("cfa", "default", "one"))
+    job = world.members.job("cfa", "default", "one")
+    assert job is not None
+    world.members._tell("cfa", "pod", job)
 
 
 async def test_without_a_living_decider_no_job_is_made_larger() -> None:
@@ -326,10 +328,11 @@ async def test_a_growth_that_was_judged_by_another_tree_or_another_size_is_not_c
         await runs(world, "one", workers=2)
         await world.kill()
         world.objects.rules = {}
-        for change in (
+        changes: tuple[Callable[[], Awaitable[None]], ...] = (
             lambda: world.edit("ElasticQuotaTree", "elasticquotatree", _tight, "kube-system"),
             lambda: world.edit("ResourceBinding", "one-pytorchjob", _asks_for_less),
-        ):
+        )
+        for change in changes:
             await world.edit("ResourceBinding", "one-pytorchjob", _asks_for_more)
             picture = SnapshotBuilder(world.store, world.members).build(world.clock.now())
             await change()

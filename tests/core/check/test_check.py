@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -193,7 +194,7 @@ def test_the_packer_agrees_with_trying_everything(nodes: list[tuple[int, int]], 
     assert (not refused) == _tried(nodes, pods)
 
 
-def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
+def _tried(nodes: Sequence[tuple[int, ...]], pods: Sequence[tuple[int, ...]]) -> bool:
     if not pods:
         return True
     for index, have in enumerate(nodes):

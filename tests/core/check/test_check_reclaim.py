@@ -132,6 +132,7 @@ def test_nothing_starts_in_quota_that_is_claimed() -> None:
         tree(a={}, c={}, d={}),
         reclaims.RECLAIM,
     )
+    assert world.tree is not None
     quota = replace(world.tree, nodes={**world.tree.nodes, "root": replace(world.tree.nodes["root"], max={GPU: 16})})
     world = world.apply(of(quota))
     for name, expected in (("small", []), ("late", [(Rule.CLAIM_TAKEN, "late")])):

@@ -12,7 +12,7 @@ from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.bounds import Bounds
 from fleet.core.model.plan import Plan
-from fleet.core.model.unit import Phase
+from fleet.core.model.unit import Phase, Unit
 from fleet.core.notation.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
 from fleet.core.placement.problem import Solver
 from fleet.core.quota.usage import Usage
@@ -106,9 +106,9 @@ def test_the_solver_never_makes_a_plan_worse(world: Snapshot) -> None:
         bands = sorted({(tiers.get(unit.id, 1), -unit.priority) for unit in world.units.values()})
         return tuple(sum(gpus_by_age(u) for u in placed if (tiers.get(u.id, 1), -u.priority) == band) for band in bands)
 
-    def gpus_by_age(unit: object) -> int:
-        total = unit.total["nvidia.com/gpu"]  # type: ignore[attr-defined]
-        waited = NOW - unit.enqueued_at  # type: ignore[attr-defined]
+    def gpus_by_age(unit: Unit) -> int:
+        total = unit.total["nvidia.com/gpu"]
+        waited = NOW - unit.enqueued_at
         return max(1, total) * (4 + sum(waited >= age for age in (600, 3600, 21600)))
 
     assert value(decided(world, CpSat())) >= value(decided(world, GREEDY))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleet.core.foresee.edits import Edit
 from fleet.core.foresee.whatif import Comparison, what_if
 from fleet.core.snapshot import Snapshot
@@ -14,5 +16,5 @@ def running(name: str, *, hours: float = 1.0, pods: int = 1) -> UnitBuilder:
     return made.having(placed_at=NOW - 600, walltime_s=hours * 3600)
 
 
-def asked(world: Snapshot, *edits: Edit, **how: object) -> Comparison:
-    return what_if(world, edits, now=NOW, seed=1, **how)  # type: ignore[arg-type]
+def asked(world: Snapshot, *edits: Edit, **how: Any) -> Comparison:
+    return what_if(world, edits, now=NOW, seed=1, **how)

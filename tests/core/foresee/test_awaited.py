@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fleet.core.decide import decide
@@ -93,7 +95,7 @@ def crowd(count: int) -> Snapshot:
     return snapshot(*jobs, unit("w").gpus(8).queue("root/q"), member("x").nodes(count), tree(q={"jobs": count}))
 
 
-def told(world: Snapshot, *seen: str) -> dict[str, object]:
+def told(world: Snapshot, *seen: str) -> dict[str, Any]:
     plan = decide(world, now=NOW, seed=1, solver=None)
     found = blocking_jobs(world, plan, world.units["w"], plan.reasons["w"])
     shown = document(found, named_kind, (lambda unit: unit.id in seen) if seen else None)
@@ -114,7 +116,7 @@ def test_a_reader_is_told_the_names_that_she_may_see_and_a_count_of_the_rest() -
 def test_of_many_jobs_the_first_are_named_and_all_are_counted() -> None:
     said = told(crowd(MOST + 5))
     assert str(said["text"]).endswith(f"in x) and {MOST + 5 - NAMED} more")
-    assert (len(said["jobs"]), said["more"], said["hidden"]) == (LISTED, MOST + 5 - LISTED, 0)  # type: ignore[arg-type]
+    assert (len(said["jobs"]), said["more"], said["hidden"]) == (LISTED, MOST + 5 - LISTED, 0)
 
 
 def test_a_job_whose_turn_has_not_come_waits_for_the_first_of_its_queue() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapsho
 FOREVER = NOW + 1e9
 
 
-def forward(of: Snapshot, **options: float) -> Forward:
+def forward(of: Snapshot, **options: Any) -> Forward:
     return Forward(of, now=NOW, decider=core(seed=1), runs_s=by_walltime(100.0), **options)
 
 
@@ -100,14 +101,13 @@ def test_who_is_evicted_leaves_after_the_grace_and_waits_again_and_the_claimed_r
 def test_the_decider_sees_seats_and_the_same_run_twice_is_the_same() -> None:
     seen: list[Snapshot] = []
 
+    def decider(run: Forward) -> Plan:
+        seen.append(run.snapshot())
+        return core(3)(run)
+
     def runs() -> Forward:
         world = [unit(f"u{n}").gpus(1 + n % 4).having(walltime_s=10.0 + n) for n in range(20)]
-        run = Forward(
-            snapshot(one_node(), *world),
-            now=NOW,
-            decider=lambda r: (seen.append(r.snapshot()), core(3)(r))[1],
-            runs_s=by_walltime(1.0),
-        )
+        run = Forward(snapshot(one_node(), *world), now=NOW, decider=decider, runs_s=by_walltime(1.0))
         assert run.run(most_events=1000, until=FOREVER) is Stop.DONE
         return run
 
@@ -135,7 +135,7 @@ def behind_a_head(
     )
 
 
-def run_to_the_end(world: Snapshot, **options: float) -> tuple[Forward, list[float]]:
+def run_to_the_end(world: Snapshot, **options: Any) -> tuple[Forward, list[float]]:
     """The run, and the times of its decisions. Jobs without a walltime do not end."""
     times: list[float] = []
 

@@ -171,7 +171,7 @@ BASE: dict[str, Any] = json.loads("""
               "taints": [{"key": "k", "effect": "NoExecute"}]}], "kinds": ["batch/Job"]}]}
 """)
 HUGE = (2**31, 2**63, 2**200, 10**400, -1, -(2**70), 0)
-ODD = (
+ODD: tuple[object, ...] = (
     None,
     True,
     "",

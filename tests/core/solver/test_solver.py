@@ -73,7 +73,7 @@ class Says:
         return self.answer
 
 
-WRONG = {
+WRONG: dict[str, tuple[Answer | Exception, str]] = {
     "raises": (MemoryError("no memory"), "the solver failed (MemoryError)"),
     "knows nothing": (Answer(), "the solver found no answer"),
     "answers another problem": (Answer((1,), ()), "the solver's answer does not belong to the problem"),

@@ -16,8 +16,8 @@ from fleet.core.model.charge import beyond, running
 from fleet.core.model.unit import Component
 from fleet.values.ports import Body
 from tests.admission.conftest import THE_HUB, USER, Hub
-from tests.controllers.fastloop import settle
-from tests.controllers.world import World, eventually, member, policy, pytorchjob, tree
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import World, member, policy, pytorchjob, tree
 from tests.controllers.world import hub as running_hub
 
 WORKERS = ("spec", "pytorchReplicaSpecs", "Worker")
@@ -250,7 +250,9 @@ def drop(world: World, pod: str) -> None:
 
 
 def tell(world: World, job: str) -> None:
-    world.members._tell("cfa", "pod", world.members.job("cfa", "default", job))
+    copy_ = world.members.job("cfa", "default", job)
+    assert copy_ is not None
+    world.members._tell("cfa", "pod", copy_)
 
 
 # -- the comparison by itself

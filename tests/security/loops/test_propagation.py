@@ -8,8 +8,8 @@ import pytest
 
 from fleet.values.ports import Body, Key
 from tests.admission.conftest import Hub
-from tests.controllers.fastloop import settle
-from tests.controllers.world import cluster_policy, eventually, member, policy, pytorchjob
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import cluster_policy, member, policy, pytorchjob
 from tests.controllers.world import hub as running_hub
 
 RBAC = "rbac.authorization.k8s.io/v1"

@@ -6,6 +6,7 @@ The verifier and the exhaustive packer know nothing of the planner's: plain list
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,8 +49,8 @@ def fitted(
     return room.fit(space.shape(components, topology), space.devices, potential=potential), room
 
 
-def total(room: tuple[object, ...]) -> int:
-    return sum(vector[0] * nodes for p in room for vector, nodes in p.counts.items())  # type: ignore[attr-defined]
+def total(room: tuple[Any, ...]) -> int:
+    return sum(vector[0] * nodes for p in room for vector, nodes in p.counts.items())
 
 
 SIZES = st.sampled_from((1, 2, 3, 5, 6, 7))

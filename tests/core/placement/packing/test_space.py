@@ -35,7 +35,7 @@ X = Member("x", pools=(node("a"), node("b", Taint("t"))))
 
 
 def test_resources_that_no_node_has_share_one_place_of_a_vector() -> None:
-    gangs = [asks(**{f"example.com/r{gang}-{number}": 1 for number in range(50)}) for gang in range(10)]
+    gangs = [asks(ANYWHERE, **{f"example.com/r{gang}-{number}": 1 for number in range(50)}) for gang in range(10)]
     space = Space([asks(cpu=1), *gangs], members=[X])
     assert space.resources[:2] == (GPU, "cpu") and len(space.resources) == 3
     assert space.devices == 1
@@ -55,7 +55,7 @@ def test_claims_that_the_same_nodes_take_are_one() -> None:
 
 
 def test_without_members_nothing_is_known_to_be_alike_or_absent() -> None:
-    gangs = [asks(in_zones("a")), asks(in_zones("a", "nowhere")), asks(**{"example.com/r": 1})]
+    gangs = [asks(in_zones("a")), asks(in_zones("a", "nowhere")), asks(ANYWHERE, **{"example.com/r": 1})]
     space = Space(gangs)
     assert space.resources == ("example.com/r", GPU)
     assert len({space.number(gang) for gang in gangs}) == 3
@@ -63,7 +63,7 @@ def test_without_members_nothing_is_known_to_be_alike_or_absent() -> None:
 
 def test_a_resource_that_no_node_has_is_named_beside_the_nodes_that_lack_others() -> None:
     """One node lacks CPU, too; the other's taint comes first, as in kube-scheduler."""
-    world = Snapshot.of([unit("a").having(components=asks(cpu=100, **{"example.com/fpga": 2})).value], [X])
+    world = Snapshot.of([unit("a").having(components=asks(ANYWHERE, cpu=100, **{"example.com/fpga": 2})).value], [X])
     (reason,) = decide(world, now=NOW, seed=1, solver=None).reasons.values()
     assert reason.code is Code.UNKNOWN_RESOURCE
     assert reason.numbers["resource"] == "example.com/fpga"

@@ -115,8 +115,8 @@ class Stream:
         for changed in nominated(self.units, self.plan):
             self.units[changed.id] = changed
         for placement in sorted(self.plan.placements, key=lambda p: -self.units[p.unit].total[GPU]):
-            waiting = replace(self.units[placement.unit], share_until=placement.share_until)
-            self._start(waiting, placement.member)
+            placed = replace(self.units[placement.unit], share_until=placement.share_until)
+            self._start(placed, placement.member)
         for eviction in self.plan.evictions:
             self.units[eviction.unit] = replace(self.units[eviction.unit], phase=Phase.EVICTING)
         for claim in self.plan.claims:
