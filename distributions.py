@@ -79,7 +79,8 @@ def arguments(distribution: str, where: str) -> dict[str, Any]:
 
 
 def _found(where: str, pattern: str) -> list[str]:
-    return find_namespace_packages(where, include=[pattern])
+    packages: list[str] = find_namespace_packages(where, include=[pattern])
+    return packages
 
 
 def _write(tree: str) -> None:

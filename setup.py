@@ -6,6 +6,7 @@ from pathlib import Path
 from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).parent))
-from distributions import LIGHT, arguments
+from distributions import arguments
+from fleet.cli.optional import LIGHT
 
 setup(**arguments(LIGHT, "."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.store.memory import MemoryStore
 from fleet.admission.kindfiles import load_kinds
+from fleet.controllers.decide.submitted import unit_in
 from fleet.rest.application import build
 from fleet.rest.mount import PREFIX
 from fleet.simulate.wall import RandomIds, WallClock
@@ -20,7 +22,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 async def document() -> bytes:
     clock, registry = WallClock(), Registry(load_kinds())
     store = MemoryStore(clock)
-    application = build(Objects(store, registry, clock, RandomIds()), store, registry, lambda *_: None)
+    application = build(Objects(store, registry, clock, RandomIds()), store, registry, partial(unit_in, store))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://hub") as client:
         return (await client.get(f"{PREFIX}/openapi.json")).content
 

@@ -217,8 +217,8 @@ def glossary() -> str:
 
 def commands() -> str:
     """The first line of each command's help as data, which `fleet --help` reads."""
-    listed = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    lines = {name: (command.help or "").partition("\n")[0] for name, command in listed.items()}
+    root: Any = typer.main.get_command(app)
+    lines = {name: (command.help or "").partition("\n")[0] for name, command in root.commands.items()}
     return json.dumps(lines, indent=1) + "\n"
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from distributions import HUB, LIGHT, arguments
+from distributions import arguments
+from fleet.cli.optional import HUB, LIGHT
 
 lines = [line.partition("#")[0].strip() for line in Path("requirements.txt").read_text().splitlines()]
 found = arguments(HUB, "..")
