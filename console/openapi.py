@@ -13,7 +13,7 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.store.memory import MemoryStore
 from fleet.admission.kindfiles import load_kinds
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.rest.application import build
 from fleet.rest.mount import PREFIX
 from fleet.simulate.wall import RandomIds, WallClock

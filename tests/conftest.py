@@ -27,7 +27,8 @@ from tests import order, scratch
 
 TEMPLATE = "fleet_template"
 # The asserts of modules that tests import say what they saw, as those of tests do.
-HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"conftest", "order", "scratch"}  # which are loaded by now
+LOADED = {"conftest", "order", "scratch"}  # by now
+HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - LOADED
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in sorted(HELPERS)))
 
 

@@ -192,7 +192,7 @@ def _run(names: Iterable[str], *, listed: bool) -> None:
         try:
             program = with_a_list() if listed else with_commands(names)
             # The other handlers are those of fleet.cli for the time of loading, and of who ignores the signal.
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not LISTENING.intersection(names):
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not LISTENING.issuperset(names):
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             program()
         finally:

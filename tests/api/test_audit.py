@@ -23,7 +23,7 @@ from api.audit.policy import parse
 from api.objects.writing import User
 from api.store.memory import MemoryStore
 from api.wire.protobuf.answers import whole
-from fleet.controllers.decide.submitted import unit_in
+from fleet.controllers.decide.manifestunits import unit_in
 from fleet.hub.face import hub_app
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock

@@ -80,6 +80,6 @@ def test_the_unit_that_an_earlier_binding_of_the_name_has_left_is_not_the_unit_o
     assert unit_key(binding) == of_it
     assert unit_of({of_it: left}.get, binding, "earlier") is left
     assert unit_of({of_it: left}.get, binding, "this") is None
-    nothing: dict[Key, Stored] = {}
+    nothing: dict[Key, StoredObject] = {}
     assert unit_of(nothing.get, binding, "this") is None
     assert not owned_by(unit(), "this")

@@ -15,7 +15,7 @@ from api.access.storedtokens import GROUP, TOKENS, StoredTokens
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Store, Stored
+from fleet.values.ports import Store, StoredObject
 
 FILE = """# people
 admin-token,admin,admin,"system:masters"
@@ -86,7 +86,7 @@ async def test_tokens_that_nobody_knows_ask_the_database_seldom(store: Store, mo
     tokens, asked = StoredTokens(store, WallClock()), 0
     get = store.get
 
-    async def counted(*arguments: Any, **named: Any) -> Stored | None:
+    async def counted(*arguments: Any, **named: Any) -> StoredObject | None:
         nonlocal asked
         asked += 1
         return await get(*arguments, **named)
