@@ -44,7 +44,7 @@ def registry_of(agent: Agent) -> CollectorRegistry:
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
 
-    class Scraped(Collector):
+    class AgentCollector(Collector):
         def collect(self) -> Iterator[Metric]:
             bytes_sent, received = agent.carried()
             for kind, name, says, value in (
@@ -66,5 +66,5 @@ def registry_of(agent: Agent) -> CollectorRegistry:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     buildinfo.show(registry)
-    registry.register(Scraped())
+    registry.register(AgentCollector())
     return registry

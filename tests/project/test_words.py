@@ -1,10 +1,12 @@
-"""A name says what its value is: no bare participle or adverb (`found`, `told`, `there`) outlives five lines."""
+"""A name says what its value is: no bare participle or adverb (`found`, `told`, `there`) outlives five lines, nor is it
+what a function that returns something is called."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +55,10 @@ PUBLIC = {
     "fleet/rest/hubmodels.py": {"wanted"},
     "fleet/rest/membermodels.py": {"left"},
 }
+
+# Such a word is the name of a function only where it tells something (None) or says whether (bool). Other participles
+# may be: `quoted(text)` is the text, quoted.
+OF_FUNCTIONS = WORDS | {"answered", "chosen", "meant", "refused"}
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -193,6 +199,19 @@ def hits(source: str) -> list[Hit]:
     return sorted(rows)
 
 
+def functions(source: str) -> list[Hit]:
+    """The public functions of the text that are called by one of OF_FUNCTIONS though they return something."""
+    body = ast.parse(source).body
+    classes = (node.body for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+    rows = []
+    for node in chain(body, *classes):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in OF_FUNCTIONS:
+            returned = ast.unparse(node.returns) if node.returns is not None else "nothing"
+            if returned not in ("None", "bool"):
+                rows.append(Hit(node.lineno, node.name, returned))
+    return rows
+
+
 def hits_of(path: Path) -> list[Hit]:
     """The hits in a file of this project, without the fields that are public."""
     public = PUBLIC.get(str(path.relative_to(ROOT)), set())
@@ -204,6 +223,12 @@ def test_names_say_what_their_values_are(house: str) -> None:
     files = sorted((ROOT / house).rglob("*.py"))
     assert len(files) > 100, "the house is not where this test looks"
     assert [f"{path.relative_to(ROOT)}:{hit.line} {hit.word}" for path in files for hit in hits_of(path)] == []
+
+
+@pytest.mark.parametrize("house", ["api", "fleet"])
+def test_a_function_is_called_by_what_it_returns_or_does(house: str) -> None:
+    files = [path for path in sorted((ROOT / house).rglob("*.py")) if ROOT / "fleet" / "client" not in path.parents]
+    assert [f"{p.relative_to(ROOT)}:{hit.line} {hit.word}" for p in files for hit in functions(p.read_text())] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -242,3 +267,17 @@ LONG = "\n" * LINES
 )
 def test_a_participle_may_live_for_five_lines(source: str, words: dict[str, str]) -> None:
     assert {hit.word: hit.distance for hit in hits(source)} == words
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def found(a) -> int: ...", ["found"]),
+        ("class A:\n    async def told(self) -> str: ...", ["told"]),
+        ("class A:\n    def seen(self, body) -> None: ...", []),
+        ("def known(a) -> bool: ...", []),
+        ("def quoted(a) -> str: ...", []),
+    ],
+)
+def test_a_function_that_returns_something_is_no_participle(source: str, words: list[str]) -> None:
+    assert [hit.word for hit in functions(source)] == words

@@ -153,13 +153,13 @@ class AdmissionChecksLoop:
         self, unit: StoredObject, binding: StoredObject, reserved_placement: ReservedPlacement, check: Body
     ) -> float | None:
         """Room that is not held speaks against the member, any other check against the job."""
-        now, said = self._hub.clock.now(), text(check.get("message"))
+        now, why = self._hub.clock.now(), text(check.get("message"))
         if check["name"] == rooms.CHECK:
-            message = f"member {reserved_placement.member} does not hold its room: {said}"
+            message = f"member {reserved_placement.member} does not hold its room: {why}"
             return await self._back(
                 unit, binding, NO_ROOM, message, AttemptFailure(reserved_placement.member, now, NO_ROOM)
             )
-        message = f"admission check {check['name']} rejected it{f': {said}' if said else ''}"
+        message = f"admission check {check['name']} rejected it{f': {why}' if why else ''}"
         return await self._back(unit, binding, REFUSED, message, AttemptFailure("", now, REFUSED))
 
     async def _start(
