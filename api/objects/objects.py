@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,12 +28,13 @@ from api.engine.status import (
     not_found,
 )
 from api.engine.strategic import go_text
-from api.engine.write import Author, PreparedWrite, need_version, prepare_update
+from api.engine.write import Author, PreparedWrite, need_version
 from api.objects.apart import LARGE_BYTES, apart, apart_if
+from api.objects.controllerwrites import ATTEMPTS_MAX, ControllerWrites, key_of
 from api.objects.hooking import HookRequest, Hooks, Make, Way
 from api.objects.making import BodyMaker, Fill, as_it_is
 from api.objects.patching import patcher
-from api.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
+from api.objects.refusing import fitting, name_in, need_namespace, refuse
 from api.objects.rewrite import Rewrite, Turns
 from api.objects.versions import Versions
 from api.objects.writing import Options, Review, Rule, WriteOutcome, as_stored
@@ -41,13 +42,9 @@ from api.slices import unhurried
 from fleet.values.ports import (
     ABSENT,
     Body,
-    Change,
     Clock,
     CommitResult,
-    Delete,
-    Expect,
     Ids,
-    Key,
     Put,
     Selector,
     Store,
@@ -55,13 +52,12 @@ from fleet.values.ports import (
     Write,
 )
 
-ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
 EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own
 DELETED_AT_ONCE = 50  # of a collection
 GENERATE_ATTEMPTS_MAX = 8  # of a generated name that is taken; then 409 AlreadyExists
 
 
-class Objects:
+class Objects(ControllerWrites):
     """The one way to read and write objects. Signatures here are the contract of the whole project."""
 
     def __init__(
@@ -75,16 +71,14 @@ class Objects:
         fill: Fill = as_it_is,
         graceful_pods: bool = False,  # pods with a node wait for their kubelet: for simulated members
     ) -> None:
-        self.store = store
+        super().__init__(store, clock, BodyMaker(clock, ids, fill))
         self.registry = registry
-        self.clock = clock
         self.ids = ids
         self.rules = rules if rules is not None else {}
         self.hooks: Hooks | None = None  # webhooks and policies, which the hub's own writes do not ask
         self.versions = Versions(store)  # the store as a kind in one of its versions sees it
         self._graceful_pods = graceful_pods
         self._turns = Turns()
-        self._making = BodyMaker(clock, ids, fill)
 
     # Reading: bodies are shared and must not be changed by the caller.
     async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True, alone: bool = False) -> Body:
@@ -97,7 +91,7 @@ class Objects:
     async def find(
         self, kind: Kind, namespace: str, name: str, *, fresh: bool = True, alone: bool = False
     ) -> Body | None:
-        stored = await self.versions.of(kind).get(_key(kind, namespace, name), fresh=fresh, alone=alone)
+        stored = await self.versions.of(kind).get(key_of(kind, namespace, name), fresh=fresh, alone=alone)
         return stored.body if stored is not None else None
 
     async def list(
@@ -118,19 +112,19 @@ class Objects:
         data = encoded(body)
 
         def make(old: Body, draft: bool = False) -> PreparedWrite:
-            return fitting(kind, self._making.create(kind, namespace, orjson.loads(data), options, with_status, draft))
+            return fitting(kind, self._bodies.create(kind, namespace, orjson.loads(data), options, with_status, draft))
 
         asked = HookRequest("CREATE", kind, "", namespace, "" if generated else body["metadata"]["name"], options)
-        way = self._making.way(self.hooks, asked, make, generates=generated)
+        way = self._bodies.way(self.hooks, asked, make, generates=generated)
         for attempt in range(GENERATE_ATTEMPTS_MAX):
             prepared, warnings, also = await self._admitted(kind, namespace, make, way, options, len(data))
             new = prepared.body
             name = new["metadata"]["name"]
             if options.dry_run:
-                if await self.store.get(_key(kind, namespace, name), alone=options.alone) is not None:
+                if await self.store.get(key_of(kind, namespace, name), alone=options.alone) is not None:
                     raise already_exists(kind.group, kind.resource, name)
                 return WriteOutcome(new, created=True, warnings=warnings)
-            put = Put(_key(kind, namespace, name), new, ABSENT)
+            put = Put(key_of(kind, namespace, name), new, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, CommitResult):
                 return as_stored(outcome.stored[0], new, created=True, warnings=warnings)
@@ -147,7 +141,7 @@ class Objects:
 
         def make(old: Body, draft: bool = False) -> PreparedWrite:
             need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
-            return self._making.update(kind, old, orjson.loads(data), options, subresource, draft=draft)
+            return self._bodies.update(kind, old, orjson.loads(data), options, subresource, draft=draft)
 
         given = name_in(body)
         if given and given != name:
@@ -175,7 +169,7 @@ class Objects:
             given = orjson.loads(data)  # changes of one try must not be part of the next
             quote = go_text(given) if patch_type == patches.STRATEGIC else ""
             new = private(change(old, given))
-            return self._making.update(kind, old, new, options, subresource, patched=True, quote=quote, draft=draft)
+            return self._bodies.update(kind, old, new, options, subresource, patched=True, quote=quote, draft=draft)
 
         return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
 
@@ -190,7 +184,7 @@ class Objects:
         def checked() -> tuple[Body, bytes]:
             config: Body = orjson.loads(raw)
             check_configuration(kind, namespace, name, config)  # which also fills in what a client may leave out
-            config = self._making.fill(kind, config)
+            config = self._bodies.fill(kind, config)
             return config, encoded(config)
 
         config, data = await apart(checked) if len(raw) > LARGE_BYTES else checked()
@@ -225,7 +219,7 @@ class Objects:
                 ),
             )
 
-        way = self._making.way(self.hooks, HookRequest("CREATE", kind, "", namespace, name, options), make_new)
+        way = self._bodies.way(self.hooks, HookRequest("CREATE", kind, "", namespace, name, options), make_new)
 
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -239,7 +233,7 @@ class Objects:
             prepared, warnings, also = await self._admitted(kind, namespace, make_new, way, options, len(data))
             if options.dry_run:
                 return WriteOutcome(prepared.body, created=True, warnings=warnings)
-            put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
+            put = Put(key_of(kind, namespace, name), prepared.body, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, CommitResult):
                 return as_stored(outcome.stored[0], prepared.body, created=True, warnings=warnings)
@@ -282,92 +276,6 @@ class Objects:
                 elif not (isinstance(outcome, StatusError) and outcome.code == 404):
                     raise outcome
         return objects
-
-    # Writing, as controllers do it.
-    async def change(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        change: Callable[[Body], Body | None],
-        options: Options,
-        *,
-        subresource: str = "",
-        generation: int | None = None,
-        uid: str | None = None,
-    ) -> Body | None:
-        """Read-modify-write under the writer's lock: `change` gets a private copy of the newest body, in the version in
-        which it is stored. Generation and managedFields are kept by the engine. None when the object is missing or
-        (uid, generation) do not hold. With subresource "" everything that `change` returns is stored, status included;
-        with "status" only the status. Admission rules are not asked. Removing the last finalizer of an object that is
-        being deleted removes it; its last body is returned."""
-        write = self.prepare_change(
-            kind, namespace, name, change, options, subresource=subresource, generation=generation, uid=uid
-        )
-        if options.dry_run:
-            stored = await self.store.get(write.key)
-            if stored is None or not _holds(stored.body, generation, uid):
-                return None
-            try:
-                return write.change(private(stored.body)) or stored.body
-            except LastFinalizer as last:
-                return last.body
-        for _ in range(ATTEMPTS_MAX):
-            try:
-                outcome = await self.store.commit([write], epoch=options.epoch)
-            except LastFinalizer as last:
-                expect = Expect(revision=int(last.body["metadata"]["resourceVersion"]))
-                outcome = await self.store.commit([Delete(write.key, expect)], epoch=options.epoch)
-                if isinstance(outcome, CommitResult):
-                    return last.body
-                continue  # another write came in between: ask `change` again
-            return outcome.stored[0].body if isinstance(outcome, CommitResult) else None
-        raise conflict(kind.group, kind.resource, name)
-
-    def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:
-        """A create as a write for `store.commit`, for several objects in one transaction. The write fails the commit
-        when the object exists. Validated here (StatusError 422); neither admission rules nor the namespace are
-        asked."""
-        prepared = self._making.create(kind, namespace, private(body), options, with_status)
-        return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
-
-    def prepare_change(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        change: Callable[[Body], Body | None],
-        options: Options,
-        *,
-        subresource: str = "",
-        generation: int | None = None,
-        uid: str | None = None,
-    ) -> Change:
-        """`change` as a write for `store.commit`. Committing raises StatusError when the result is invalid, and
-        LastFinalizer when it should be removed: let `Objects.change` do that."""
-        author = Author(options.manager, subresource)
-
-        def apply(body: Body) -> Body | None:
-            old = private(body)
-            new = change(body)
-            if new is None:
-                return None
-            prepared = prepare_update(
-                kind.stored_as(old),
-                old,
-                new,
-                author,
-                now=self.clock.now(),
-                field_validation="Strict",
-                whole=not subresource,
-            )
-            if prepared.body is old:
-                return None
-            if prepared.finished:
-                raise LastFinalizer(kind, old)
-            return prepared.body
-
-        return Change(_key(kind, namespace, name), apply, Expect(exists=True, generation=generation, uid=uid))
 
     # -- inside
 
@@ -433,7 +341,7 @@ class Objects:
             if pure is not None:
                 refuse(kind, name, pure(review(prepared, old)))
 
-        way = self._making.way(
+        way = self._bodies.way(
             self.hooks, HookRequest(operation, kind, subresource, namespace, name, options, sent_options), noted
         )
         rule = self._rule(kind)
@@ -442,7 +350,7 @@ class Objects:
         locked = source is self.store and (rule is None or pure is not None)
         rewrite = Rewrite(
             kind,
-            _key(kind, namespace, name),
+            key_of(kind, namespace, name),
             noted,
             admit,
             check if locked else None,
@@ -483,12 +391,3 @@ class Objects:
 
     def _rule(self, kind: Kind) -> Rule | None:
         return self.rules.get((kind.group, kind.resource)) or self.rules.get(EVERY_KIND)
-
-
-def _key(kind: Kind, namespace: str, name: str) -> Key:
-    return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
-
-
-def _holds(body: Body, generation: int | None, uid: str | None) -> bool:
-    metadata = body["metadata"]
-    return (generation is None or metadata.get("generation") == generation) and (uid is None or metadata["uid"] == uid)

@@ -31,6 +31,7 @@ from api.objects.objects import Objects
 from api.objects.writing import User
 from api.server.computedkinds import computed_kinds, write_refusal
 from api.server.discovery import Discovery
+from api.server.documents import Documents
 from api.server.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.server.lists import get_object, list_objects, or_elsewhere
 from api.server.reviews import VIRTUAL, Reviews
@@ -51,13 +52,11 @@ from api.wire.http import (
     Send,
     Stream,
     Upgrade,
-    conditional,
     error_response,
-    json_response,
     refuse_timeout,
     zipped,
 )
-from api.wire.negotiation import DISCOVERY_FORMS, AnswerForm, accept, accepted_form, in_protobuf
+from api.wire.negotiation import accepted_form, in_protobuf
 from api.wire.rights import Attributes, Authorizer
 from api.wire.routing import Route, method_not_allowed, parse, question_of, reaches, unknown_path, verb
 from api.wire.selection import parse_selection
@@ -127,12 +126,12 @@ class Api:
         self._registry = registry
         self._clock = clock
         self._authenticator = authenticator
-        self._openapi = openapi
         self._health = Health(store, version_document(version, release.running().commit), checks)
         self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
         self._extra = dict(extra_routes)
-        self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
-        self._computed = computed_kinds(store, clock, self._discovery, parts)
+        discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
+        self._documents = Documents(discovery, openapi, self.metrics, self._health)
+        self._computed = computed_kinds(store, clock, discovery, parts)
         self._reviews = Reviews(authenticator, authorizer)
         self._watches = Watches(clock, bookmark_every_s=bookmark_every_s, lag=self.metrics.watch_lag)
         self._writes = Writes(objects, store, clock)
@@ -278,41 +277,12 @@ class Api:
             raise attributes.refusal(user)
 
     async def _document(self, request: Request, user: User) -> Response:
-        """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
-        path = request.path
-        attributes = Attributes(request.method.lower(), path=path)
+        attributes = Attributes(request.method.lower(), path=request.path)
         await self._enter(request, attributes)
         self._need(request, user, attributes)
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
-        parts = [part for part in path.split("/") if part]
-        answer: Response | None = None
-        # Only discovery is asked for in several forms; OpenAPI has media types of its own.
-        form, forms = AnswerForm(), DISCOVERY_FORMS if len(parts) == 1 else ()
-        if parts and parts[0] in ("api", "apis"):
-            form = accept(request.header(b"accept"), True, forms)
-        match parts:
-            case ["api"]:
-                answer = self._discovery.api(form, request.header(b"host"))
-            case ["apis"]:
-                answer = self._discovery.apis(form)
-            case ["api", version]:
-                answer = self._discovery.resources("", version)
-            case ["apis", group]:
-                answer = self._discovery.group(group)
-            case ["apis", group, version]:
-                answer = self._discovery.resources(group, version)
-            case ["openapi", *rest] if self._openapi is not None:
-                answer = await self._openapi.answer("/".join(rest), request)
-            case ["metrics"]:
-                answer = self.metrics.response()
-            case ["metrics", "slis"]:
-                answer = await self._health.indicators()
-            case []:
-                answer = json_response({"paths": self._discovery.paths()})
-        if answer is None:
-            raise unknown_path()
-        return conditional(answer, request) if parts and parts[0] in ("api", "apis", "openapi") else answer
+        return await self._documents.answer(request)
 
     async def _resource(self, request: Request, route: Route, user: User, label: list[str]) -> Answer:
         query = request.query
