@@ -11,7 +11,7 @@ import orjson
 
 from api.engine.bounds import CONTAINERS_MAX, TOO_MANY, containers
 from api.engine.kind import Body
-from api.engine.rules import AT_ONCE, TakesLong
+from api.engine.rules import AT_ONCE, CostlyWrite
 from api.engine.status import StatusError, bad_request
 
 JSON = "application/json-patch+json"
@@ -51,7 +51,7 @@ class _Patch(jsonpatch.JsonPatch):  # type: ignore[misc,unused-ignore]
                 if many > CONTAINERS_MAX:
                     raise _copied_too_much(f"the copies have {TOO_MANY} together")
                 if size > COPIED_AT_ONCE_BYTES and AT_ONCE.get():
-                    raise TakesLong
+                    raise CostlyWrite
             obj = operation.apply(obj)
         return obj
 
@@ -62,7 +62,7 @@ def _copied_too_much(why: str) -> StatusError:
 
 def json_patch(body: Body, patch: Any) -> Body:
     """A new body. A patch without the form of one is a 400, one of too many operations or copies a 413, and one that
-    does not fit the body a 422. TakesLong on an event loop where the copies are large."""
+    does not fit the body a 422. CostlyWrite on an event loop where the copies are large."""
     if not isinstance(patch, list):
         raise _not_a("[]handlers.jsonPatchOp", patch)
     if len(patch) > OPERATIONS_MAX:

@@ -32,7 +32,7 @@ _CALL_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 AT_ONCE: ContextVar[bool] = ContextVar("at_once", default=False)
 
 
-class TakesLong(Exception):
+class CostlyWrite(Exception):
     """A write costs more than may be spent where others wait: it must be made anew where nobody waits for it."""
 
 
@@ -46,9 +46,9 @@ class RuleBudget(Budget):
         super().__init__(COST_AT_ONCE if self._at_once else COST_MAX)
 
     def lacks(self) -> bool:
-        """Is nothing left? Raises TakesLong where more is left elsewhere."""
+        """Is nothing left? Raises CostlyWrite where more is left elsewhere."""
         if self.balance <= 0 and self._at_once:
-            raise TakesLong
+            raise CostlyWrite
         return self.balance <= 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from api.engine.rules import AT_ONCE, TakesLong
+from api.engine.rules import AT_ONCE, CostlyWrite
 from api.engine.status import StatusError
 
 LARGE_BYTES = 64 * 1024  # of a body or a stored object: below it the work takes some tens of milliseconds at most
@@ -24,7 +24,7 @@ _waiting = 0
 
 
 def at_once(work: Callable[..., T], *arguments: object) -> T:
-    """The result of `work(*arguments)`, on the event loop. TakesLong when the rules of a schema cost too much there."""
+    """The result of `work(*arguments)`, on the event loop. CostlyWrite when rules of a schema cost too much there."""
     token = AT_ONCE.set(True)
     try:
         return work(*arguments)
@@ -37,7 +37,7 @@ async def apart_if(large: bool, work: Callable[..., T], *arguments: object) -> T
     if not large:
         try:
             return at_once(work, *arguments)
-        except TakesLong:
+        except CostlyWrite:
             pass
     return await apart(work, *arguments)
 

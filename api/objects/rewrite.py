@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from api.engine.kind import Kind
-from api.engine.rules import TakesLong
+from api.engine.rules import CostlyWrite
 from api.engine.status import StatusError, conflict, not_found
 from api.engine.write import PreparedWrite
 from api.objects.apart import LARGE_BYTES, apart_if, at_once
@@ -73,7 +73,7 @@ class Rewrite:
         if self.check is not None and self.way is None and not await self._large(store):
             try:
                 return await self._locked(store, self.check)
-            except TakesLong:
+            except CostlyWrite:
                 pass
         deadline = clock.monotonic() + PATIENCE_S
         async with turns.of(self.key):

@@ -51,7 +51,7 @@ _STATUS_VERBS = ("get", "patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
-class Virtual:
+class VirtualResource:
     """Something served that is not stored: a review, or a subresource of a stored kind ("pods/log")."""
 
     group: str
@@ -96,7 +96,7 @@ def _split(group_version: str) -> tuple[str, str]:
 class Discovery:
     """Discovery documents for a registry and the virtual resources beside it."""
 
-    def __init__(self, registry: Registry, virtual: Sequence[Virtual]) -> None:
+    def __init__(self, registry: Registry, virtual: Sequence[VirtualResource]) -> None:
         self._registry = registry
         self._virtual = tuple(virtual)
         self._generation = -1

@@ -14,7 +14,7 @@ from api.engine.status import Cause, bad_request, invalid
 from api.engine.validate import value_text, wrong_types
 from api.objects.definitions import definitions
 from api.objects.writing import User
-from api.server.discovery import Virtual
+from api.server.discovery import VirtualResource
 from api.wire.http import Answer, Request, json_response
 from api.wire.negotiation import METADATA_FORMS, accept, read_object
 from api.wire.rights import Attributes, Authorizer
@@ -24,12 +24,12 @@ from fleet.values.ports import Body
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 VIRTUAL = (
-    Virtual(AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False, ("create",)),
-    Virtual(AUTHORIZATION, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False, ("create",)),
-    Virtual(AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", False, ("create",)),
-    Virtual(AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", True, ("create",)),
-    Virtual(AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", False, ("create",)),
-    Virtual(AUTHENTICATION, "v1", "tokenreviews", "TokenReview", False, ("create",)),
+    VirtualResource(AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False, ("create",)),
+    VirtualResource(AUTHORIZATION, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False, ("create",)),
+    VirtualResource(AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", False, ("create",)),
+    VirtualResource(AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", True, ("create",)),
+    VirtualResource(AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", False, ("create",)),
+    VirtualResource(AUTHENTICATION, "v1", "tokenreviews", "TokenReview", False, ("create",)),
 )
 _KINDS = {(item.group, item.resource): item for item in VIRTUAL}
 _TYPES = {AUTHORIZATION: "io.k8s.api.authorization.v1", AUTHENTICATION: "io.k8s.api.authentication.v1"}
@@ -158,7 +158,7 @@ def _wanted(resource: Mapping[str, Any] | None, path: Mapping[str, Any] | None) 
 
 
 @cache
-def _kind(item: Virtual) -> Kind:
+def _kind(item: VirtualResource) -> Kind:
     name = f"{_TYPES[item.kind_group or item.group]}.{item.kind}"
     return Kind(
         item.kind_group or item.group,
@@ -173,7 +173,7 @@ def _kind(item: Virtual) -> Kind:
     )
 
 
-def decode(item: Virtual, body: Body) -> None:
+def decode(item: VirtualResource, body: Body) -> None:
     """Refuse what has another type than its field, as a kube-apiserver does before it looks at anything: 400."""
     kind = _kind(item)
     root = compiled(kind)

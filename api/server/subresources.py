@@ -20,7 +20,7 @@ from api.engine.validate import value_text
 from api.objects.apart import LARGE_BYTES, apart_if
 from api.objects.hooking import annotate
 from api.objects.objects import Objects
-from api.server.discovery import Virtual
+from api.server.discovery import VirtualResource
 from api.server.lists import get_object
 from api.server.reviews import audiences_of, decode
 from api.server.writes import Writes, delete_write_options, parse_options, refuse_strict
@@ -33,15 +33,17 @@ from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, rows
 
 SUBRESOURCES = (
-    Virtual("", "v1", "pods/binding", "Binding", True, ("create",)),
-    Virtual("", "v1", "pods/eviction", "Eviction", True, ("create",), "policy", "v1"),
-    Virtual("", "v1", "pods/attach", "PodAttachOptions", True, ("create", "get")),
-    Virtual("", "v1", "pods/exec", "PodExecOptions", True, ("create", "get")),
-    Virtual("", "v1", "pods/log", "Pod", True, ("get",)),
-    Virtual("", "v1", "pods/portforward", "PodPortForwardOptions", True, ("create", "get")),
-    Virtual("", "v1", "namespaces/finalize", "Namespace", False, ("update",)),
-    Virtual("", "v1", "serviceaccounts/token", "TokenRequest", True, ("create",), "authentication.k8s.io", "v1"),
-    Virtual(
+    VirtualResource("", "v1", "pods/binding", "Binding", True, ("create",)),
+    VirtualResource("", "v1", "pods/eviction", "Eviction", True, ("create",), "policy", "v1"),
+    VirtualResource("", "v1", "pods/attach", "PodAttachOptions", True, ("create", "get")),
+    VirtualResource("", "v1", "pods/exec", "PodExecOptions", True, ("create", "get")),
+    VirtualResource("", "v1", "pods/log", "Pod", True, ("get",)),
+    VirtualResource("", "v1", "pods/portforward", "PodPortForwardOptions", True, ("create", "get")),
+    VirtualResource("", "v1", "namespaces/finalize", "Namespace", False, ("update",)),
+    VirtualResource(
+        "", "v1", "serviceaccounts/token", "TokenRequest", True, ("create",), "authentication.k8s.io", "v1"
+    ),
+    VirtualResource(
         "certificates.k8s.io",
         "v1",
         "certificatesigningrequests/approval",
@@ -49,7 +51,7 @@ SUBRESOURCES = (
         False,
         ("get", "patch", "update"),
     ),
-    Virtual(
+    VirtualResource(
         "cluster.karmada.io",
         "v1alpha1",
         "clusters/proxy",

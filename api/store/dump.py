@@ -40,7 +40,7 @@ AMEND = (
 Amend = Callable[[bytes, int], bytes]  # the body of an object, and the revision that it is written at
 
 
-class CannotDump(Exception):
+class DumpFailure(Exception):
     """The database cannot be dumped or loaded; the text says why."""
 
 
@@ -80,14 +80,14 @@ class Dump:
 
 @contextlib.asynccontextmanager
 async def dump(dsn: str) -> AsyncIterator[Dump]:
-    """A snapshot of the database, for the length of the block. Raises CannotDump."""
+    """A snapshot of the database, for the length of the block. Raises DumpFailure."""
     async with _connected(dsn) as connection:
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield Dump(connection, await _look(connection))
 
 
 async def look(dsn: str) -> Content:
-    """The content of the database. Raises CannotDump, also where a process of a hub uses it."""
+    """The content of the database. Raises DumpFailure, also where a process of a hub uses it."""
     async with _connected(dsn) as connection:
         await _alone(connection)
         return await _look(connection)
@@ -105,18 +105,18 @@ async def load(
 ) -> None:
     """Fill the database with dumped tables of `revision`, all or nothing. `raised`: the revision that it goes on at;
     `amend`: objects that are written anew at the first revision after the dumped ones; `replace`: other content goes;
-    `at_the_end`: called when all is there but the commit. Raises CannotDump."""
+    `at_the_end`: called when all is there but the commit. Raises DumpFailure."""
     try:
         await migrate(dsn)
     except (SchemaTooNew, asyncpg.PostgresError, *BROKEN) as error:
-        raise CannotDump(f"the database cannot be prepared: {error}") from error
+        raise DumpFailure(f"the database cannot be prepared: {error}") from error
     async with _connected(dsn) as connection:
         await connection.execute(f"BEGIN; SET LOCAL lock_timeout = '{LOCK_WAIT}'")
         await connection.execute(f"SELECT pg_advisory_xact_lock({COMMIT_LOCK})")
         await connection.execute("LOCK TABLE objects, events, log_state, leaders, history IN ACCESS EXCLUSIVE MODE")
         await _alone(connection)
         if not replace and not (await _look(connection)).empty:
-            raise CannotDump("the database is not empty")
+            raise DumpFailure("the database is not empty")
         await connection.execute("TRUNCATE objects, events, leaders, history")
         for table, rows in tables.items():
             columns = TABLES[table]
@@ -128,7 +128,7 @@ async def load(
                 names = (key.group, key.resource, key.namespace, key.name)
                 await connection.execute(AMEND, *names, change(body, revision + 1), revision + 1)
         if await connection.fetchval("SELECT max(revision) FROM objects WHERE revision > $1", revision + 1):
-            raise CannotDump(f"there are objects past its revision {revision}")
+            raise DumpFailure(f"there are objects past its revision {revision}")
         await connection.execute("UPDATE log_state SET revision = $1, compacted = $1", raised)
         await connection.execute("UPDATE leaders SET epoch = greatest(epoch, $1::bigint)", raised)
         await connection.execute(
@@ -144,11 +144,11 @@ async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         settings = {"application_name": NAME, "statement_timeout": "0"}
         connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT_S, server_settings=settings)
     except (asyncpg.PostgresError, ValueError, *BROKEN) as error:
-        raise CannotDump(why_away(error)) from error
+        raise DumpFailure(why_away(error)) from error
     try:
         yield connection
     except (asyncpg.PostgresError, *BROKEN) as error:
-        raise CannotDump(f"the database refuses: {error}") from error
+        raise DumpFailure(f"the database refuses: {error}") from error
     else:
         with contextlib.suppress(*BROKEN):
             await connection.close(timeout=CONNECT_TIMEOUT_S)
@@ -183,7 +183,7 @@ async def _look(connection: asyncpg.Connection) -> Content:
 async def _alone(connection: asyncpg.Connection) -> None:
     found = await connection.fetchval(HUB_PROCESSES)
     if found:
-        raise CannotDump(f"a hub works on the database ({', '.join(found)}): stop its processes first")
+        raise DumpFailure(f"a hub works on the database ({', '.join(found)}): stop its processes first")
 
 
 async def _body(connection: asyncpg.Connection, key: Key) -> bytes | None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from api.engine.status import Cause, StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Review
-from fleet.admission.latest import Latest, LatestSnapshots
+from fleet.admission.latest import LatestSnapshots, StoredSnapshot
 from fleet.admission.perstore import once_per_store
 from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
@@ -123,7 +123,11 @@ _desk_of = once_per_store(_Desk)
 
 
 def _obstacle(
-    latest: Latest, bindings: Sequence[StoredObject], binding: StoredObject, components: Sequence[Component], now: float
+    latest: StoredSnapshot,
+    bindings: Sequence[StoredObject],
+    binding: StoredObject,
+    components: Sequence[Component],
+    now: float,
 ) -> str | None:
     snapshot = _since(latest.snapshot, bindings, binding)
     unit = snapshot.units.get(binding.uid)

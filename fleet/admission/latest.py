@@ -20,7 +20,7 @@ NODES = "nodes"  # likewise: the nodes with GPUs and the jobs on them (fleet/con
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class StoredSnapshot:
     """`now`: the epoch second that the snapshot is of. It stays the newest for as long as nothing changes, so its age
     alone is no flaw."""
 
@@ -34,10 +34,10 @@ class LatestSnapshots:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: Latest | None = None
+        self._kept: StoredSnapshot | None = None
         self._reading = asyncio.Lock()  # the same row is not decoded twice at once
 
-    async def latest(self) -> Latest:
+    async def latest(self) -> StoredSnapshot:
         """StatusError 404 while there is none."""
         async with self._reading:
             row = await self._row()
@@ -61,8 +61,8 @@ def _json(row: Mapping[str, Any]) -> bytes:
     return zlib.decompress(base64.b64decode(row["snapshot"]))
 
 
-def _decoded(row: Mapping[str, Any]) -> Latest:
+def _decoded(row: Mapping[str, Any]) -> StoredSnapshot:
     # The notation loads the whole decision core, which an API process that was killed should not wait for.
     from fleet.core.notation.codec import decode_snapshot
 
-    return Latest(row["id"], decode_snapshot(orjson.loads(_json(row))), float(row["now"]))
+    return StoredSnapshot(row["id"], decode_snapshot(orjson.loads(_json(row))), float(row["now"]))

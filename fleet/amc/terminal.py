@@ -28,7 +28,7 @@ def clean(text: str) -> str:
     return UNSAFE.sub(SIGN, text)
 
 
-class Plain:
+class PlainStream:
     """A stream of text whose every character is shown, and nothing else done with it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -51,7 +51,7 @@ def plain() -> Iterator[None]:
     """Have all that this program prints meanwhile be plain. A stream that its caller has closed takes nothing."""
     before = sys.stdout, sys.stderr
     with open(os.devnull, "w") as nowhere:
-        sys.stdout, sys.stderr = (cast(TextIO, Plain(stream or nowhere)) for stream in before)
+        sys.stdout, sys.stderr = (cast(TextIO, PlainStream(stream or nowhere)) for stream in before)
         try:
             yield
         finally:
@@ -65,4 +65,4 @@ def drop_output() -> None:
 
 def own(stream: TextIO) -> TextIO:
     """The stream for text with the program's own escape sequences, in which all other text is clean."""
-    return stream.stream if isinstance(stream, Plain) else stream
+    return stream.stream if isinstance(stream, PlainStream) else stream

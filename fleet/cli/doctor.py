@@ -33,7 +33,7 @@ from fleet.cli.doctor_members import credentials, failing_nodes, idle_kinds, mem
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 from fleet.cli.ownerless import ownerless_copies
-from fleet.cli.patient import Patient
+from fleet.cli.patient import PatientHub
 
 if TYPE_CHECKING:
     from fleet.cli.hub import HubClient
@@ -60,7 +60,7 @@ def doctor(
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    patient = Patient(connect(kubeconfig, data_dir, context), time.time())
+    patient = PatientHub(connect(kubeconfig, data_dir, context), time.time())
     if member is not None and all(one["name"] != member for one in patient.status["members"]):
         raise Failure(f'no member is called "{member}": fleet clusters lists them')
     findings = [one for check in CHECKS for one in looked(check, patient) if member in (None, one.member)]
@@ -79,7 +79,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> list[Finding]:
+def looked(check: Callable[[PatientHub], Iterator[Finding]], patient: PatientHub) -> list[Finding]:
     """The findings of a check. One that the user has no right to is left out, and counts as unseen. The first that the
     hub cannot answer, since its database is away, is the last that is asked: each such answer takes seconds."""
     from fleet.cli.hub import HubRefusal
@@ -103,7 +103,7 @@ def finding_text(finding: Finding) -> str:
     return f"{finding.kind} {name}  ({finding.check})\n  Why:  {finding.why}\n  Do:   {finding.what_to_do}"
 
 
-def passing_policies(patient: Patient) -> Iterator[Finding]:
+def passing_policies(patient: PatientHub) -> Iterator[Finding]:
     """Policies that take gangs past a queue although no user with the right to it wrote them, or no user may."""
     from fleet.bindings.passing import bypass_of, passed_leaves, passing_kinds, required_by
     from fleet.wellknown import REQUIRE_QUEUE
@@ -154,7 +154,7 @@ def _some(leaves: tuple[str, ...]) -> str:
     return ", ".join(leaves[:3]) + (f" and {len(leaves) - 3} more" if len(leaves) > 3 else "")
 
 
-def unknown_copies(patient: Patient) -> Iterator[Finding]:
+def unknown_copies(patient: PatientHub) -> Iterator[Finding]:
     """Copies in members that were sent after the backup which the database was restored from."""
     from fleet.cli.orphans import WAY_OUT, unknown
 
@@ -167,7 +167,7 @@ def unknown_copies(patient: Patient) -> Iterator[Finding]:
         yield Finding("unknown-copy", "ConfigMap", "fleet-system", "unknown-copies", f"{more} more are there", WAY_OUT)
 
 
-CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[PatientHub], Iterator[Finding]], ...] = (
     nobody_decides,
     database,
     history,

@@ -14,7 +14,7 @@ from fleet import __version__
 from fleet.bindings.finding import Finding
 from fleet.cli.failure import Failure
 from fleet.cli.notifications import NOTIFICATIONS
-from fleet.cli.patient import DAY_S, Patient, days, size
+from fleet.cli.patient import DAY_S, PatientHub, days, size
 from fleet.values.times import seconds
 
 CLOCK_S = 5.0  # that two clocks may differ
@@ -39,7 +39,7 @@ _REMEDY = {
 }
 
 
-def full(patient: Patient) -> bool:
+def full(patient: PatientHub) -> bool:
     """Whether the disk takes no more writes: what else fails then follows from that. False where the user may not
     know."""
     try:
@@ -48,7 +48,7 @@ def full(patient: Patient) -> bool:
         return False
 
 
-def stopped(patient: Patient) -> bool:
+def stopped(patient: PatientHub) -> bool:
     """Whether nothing can be written: the disk is full, or the database is away or takes no writes. False as above."""
     try:
         database = patient.parts["database"]
@@ -57,7 +57,7 @@ def stopped(patient: Patient) -> bool:
         return False
 
 
-def nobody_decides(patient: Patient) -> Iterator[Finding]:
+def nobody_decides(patient: PatientHub) -> Iterator[Finding]:
     """No leader, or a leader whose decider has stopped."""
     if stopped(patient):
         return
@@ -67,7 +67,7 @@ def nobody_decides(patient: Patient) -> Iterator[Finding]:
             yield Finding("nobody-decides", "Hub", "", "controllers", problem, mend)
 
 
-def failing_loops(patient: Patient) -> Iterator[Finding]:
+def failing_loops(patient: PatientHub) -> Iterator[Finding]:
     """Loops of the controllers that failed within the last minute."""
     if stopped(patient):
         return
@@ -91,14 +91,14 @@ def failing_loops(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def troubles(patient: Patient) -> Iterator[Finding]:
+def troubles(patient: PatientHub) -> Iterator[Finding]:
     """What concerns many jobs at once: nodes that are not ready, jobs that are not sent, webhooks that fail, and a user
     who has most of the jobs that wait."""
     for one in patient.status.get("warnings", ()):
         yield Finding(**one)
 
 
-def set_aside(patient: Patient) -> Iterator[Finding]:
+def set_aside(patient: PatientHub) -> Iterator[Finding]:
     """Objects that a loop of the controllers cannot handle."""
     aside = patient.status["aside"]
     for text in aside["first"]:
@@ -122,7 +122,7 @@ def set_aside(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def database(patient: Patient) -> Iterator[Finding]:
+def database(patient: PatientHub) -> Iterator[Finding]:
     """A database that does not answer, answers slowly, has another schema or no connections left."""
 
     def found(name: str, why: str, what_to_do: str) -> Finding:
@@ -165,7 +165,7 @@ def _mend_block(blockers: list[dict[str, Any]]) -> str:
     )
 
 
-def history(patient: Patient) -> Iterator[Finding]:
+def history(patient: PatientHub) -> Iterator[Finding]:
     """A history that cannot be read, is behind the log, or has lost a part of it."""
 
     def found(name: str, why: str, what_to_do: str) -> Finding:
@@ -191,7 +191,7 @@ def history(patient: Patient) -> Iterator[Finding]:
         yield found("history-behind", why, mend)
 
 
-def disk(patient: Patient) -> Iterator[Finding]:
+def disk(patient: PatientHub) -> Iterator[Finding]:
     """A data directory with little room left."""
     room = patient.parts["disk"]
     if room["free"] < DISK_BYTES or room["free"] < DISK_PART * room["total"]:
@@ -208,7 +208,7 @@ def disk(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def certificates(patient: Patient) -> Iterator[Finding]:
+def certificates(patient: PatientHub) -> Iterator[Finding]:
     """Certificates of the hub that end soon, or have ended."""
     now = seconds(patient.parts["at"]) or patient.now
     for entry in patient.parts["certificates"]:
@@ -218,7 +218,7 @@ def certificates(patient: Patient) -> Iterator[Finding]:
             yield Finding("certificate", "Certificate", "", entry["file"], why, _REMEDY[entry["name"]])
 
 
-def clocks(patient: Patient) -> Iterator[Finding]:
+def clocks(patient: PatientHub) -> Iterator[Finding]:
     """Clocks that differ from the hub's."""
     ours = seconds(patient.parts["at"]) or patient.now
     database = patient.parts["database"]
@@ -230,7 +230,7 @@ def clocks(patient: Patient) -> Iterator[Finding]:
             yield Finding("clock", "Clock", "", name, why, "synchronise both with the same time servers (chrony)")
 
 
-def versions(patient: Patient) -> Iterator[Finding]:
+def versions(patient: PatientHub) -> Iterator[Finding]:
     """Processes of other releases than the API's, and a kubectl that is too old."""
     hub = patient.parts["version"]
     leader = patient.status.get("version")
@@ -244,7 +244,7 @@ def versions(patient: Patient) -> Iterator[Finding]:
         yield Finding("kubectl", "Process", "", "kubectl", why, "install a newer kubectl")
 
 
-def receivers(patient: Patient) -> Iterator[Finding]:
+def receivers(patient: PatientHub) -> Iterator[Finding]:
     """NotificationReceivers that the hub could not deliver to."""
     for receiver in patient.hub.list(RECEIVERS):
         metadata = receiver["metadata"]
@@ -264,7 +264,7 @@ def receivers(patient: Patient) -> Iterator[Finding]:
                 )
 
 
-def given_up(patient: Patient) -> Iterator[Finding]:
+def given_up(patient: PatientHub) -> Iterator[Finding]:
     """NotificationReceivers with notifications that are not tried any more."""
     query = f"{NOTIFICATIONS}?state=GaveUp&limit={GIVEN_UP_MOST}"
     found = Counter((one["namespace"], one["receiver"]) for one in patient.hub.request("GET", query).body["items"])

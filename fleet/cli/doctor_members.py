@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.bindings.finding import Finding
 from fleet.cli.doctor_hub import CLOCK_S, EXPIRY_S
 from fleet.cli.failure import Failure
-from fleet.cli.patient import Patient, days
+from fleet.cli.patient import PatientHub, days
 from fleet.values.times import rfc3339, seconds
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _found(check: str, member: str, why: str, what_to_do: str) -> Finding:
     return Finding(check, "Cluster", "", member, why, what_to_do, member)
 
 
-def silent_members(patient: Patient) -> Iterator[Finding]:
+def silent_members(patient: PatientHub) -> Iterator[Finding]:
     """Members that are not ready, or that the leader has not heard of for long."""
     for member in patient.status["members"]:
         name, silent = member["name"], member["silent_s"]
@@ -41,7 +41,7 @@ def silent_members(patient: Patient) -> Iterator[Finding]:
             yield _found("member-lags", name, why, "look at the network to it, and at the load of its API server")
 
 
-def failing_nodes(patient: Patient) -> Iterator[Finding]:
+def failing_nodes(patient: PatientHub) -> Iterator[Finding]:
     """Nodes on which the attempts of several jobs failed, and that the hub counts out for a time."""
     from fleet.bindings.failing import still_avoided
 
@@ -54,7 +54,7 @@ def failing_nodes(patient: Patient) -> Iterator[Finding]:
             yield _found("failing-node", name, one.text, what)
 
 
-def idle_kinds(patient: Patient) -> Iterator[Finding]:
+def idle_kinds(patient: PatientHub) -> Iterator[Finding]:
     """Kinds that a member serves and no controller there acts on."""
     from fleet.bindings import idle
 
@@ -65,7 +65,7 @@ def idle_kinds(patient: Patient) -> Iterator[Finding]:
             yield _found("idle-kind", name, why, f"start the controller of {kind} in {name}")
 
 
-def old_members(patient: Patient) -> Iterator[Finding]:
+def old_members(patient: PatientHub) -> Iterator[Finding]:
     """Members of a Kubernetes that is older than the tested ones."""
     for cluster in patient.clusters:
         name, version = cluster["metadata"]["name"], str((cluster.get("status") or {}).get("kubernetesVersion"))
@@ -75,7 +75,7 @@ def old_members(patient: Patient) -> Iterator[Finding]:
             yield _found("member-version", name, why, "upgrade the member")
 
 
-def credentials(patient: Patient) -> Iterator[Finding]:
+def credentials(patient: PatientHub) -> Iterator[Finding]:
     """The hub's credentials in members that end soon, or have ended."""
     for cluster in patient.clusters:
         name = cluster["metadata"]["name"]
@@ -88,7 +88,7 @@ def credentials(patient: Patient) -> Iterator[Finding]:
                 yield _found("credentials", name, why, f"fleet join {name} --kubeconfig FILE, with new credentials")
 
 
-def member_clocks(patient: Patient) -> Iterator[Finding]:
+def member_clocks(patient: PatientHub) -> Iterator[Finding]:
     """Clocks of members that differ from this machine's. A member that does not say is passed over."""
     names = [member["name"] for member in patient.status["members"] if member["ready"]]
     with ThreadPoolExecutor(AT_ONCE) as pool:

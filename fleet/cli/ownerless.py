@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fleet.bindings.finding import Finding
-from fleet.cli.patient import Patient
+from fleet.cli.patient import PatientHub
 
 if TYPE_CHECKING:
     from fleet.cli.hub import HubClient
@@ -78,7 +78,7 @@ def _why(binding: dict[str, Any]) -> str:
     return f"runs on without its job, which was deleted with --cascade=orphan: {ways_out(binding)}"
 
 
-def ownerless_copies(patient: Patient) -> Iterator[Finding]:
+def ownerless_copies(patient: PatientHub) -> Iterator[Finding]:
     """Copies that run without their jobs, and are charged."""
     for job in jobs(patient.hub, None, {}):
         member, why = job["member"] or "", job["reason"]["text"]

@@ -15,7 +15,7 @@ PARTS = "/fleet/v1/parts"
 DAY_S = 86_400.0
 
 
-class Patient:
+class PatientHub:
     """The hub that is looked at. `now`: this machine's time in epoch seconds. `away`: its database does not answer.
     `unseen`: the checks that the hub did not answer, by its refusal."""
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from fleet.amc.terminal import FULL, Plain
+from fleet.amc.terminal import FULL, PlainStream
 from fleet.cli import completers, periods
 from fleet.cli.failure import Failure
 from fleet.cli.history import UNRECORDED, KindOption, MemberOption, ModelOption, UserOption, hours
@@ -135,7 +135,7 @@ def _write(answer: dict[str, Any], output: ReportOutput, file: Path | None) -> N
     if file is None:
         _print(answer, output)
         return
-    with file.open("w", newline="") as opened, redirect_stdout(cast(TextIO, Plain(opened))):
+    with file.open("w", newline="") as opened, redirect_stdout(cast(TextIO, PlainStream(opened))):
         _print(answer, output)
 
 

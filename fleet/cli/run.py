@@ -227,7 +227,7 @@ def _waits(hub: HubClient, job: Body, ends: float) -> str:
 
 def _steps(job: Body, request: Request) -> dict[str, str]:
     """What to do with the job: commands, and their use."""
-    from fleet.submission import Interactive
+    from fleet.submission import InteractiveKind
     from fleet.submission.interactive import PORT
 
     namespace_option = f" -n {request.namespace}" if request.namespace else ""
@@ -243,9 +243,9 @@ def _steps(job: Body, request: Request) -> dict[str, str]:
         f"fleet explain {name}": "why it waits",
         f"fleet cancel {name}": "stop it",
     }
-    if request.interactive is Interactive.SHELL:
+    if request.interactive is InteractiveKind.SHELL:
         return {f"fleet attach -i -t {name}": "the shell, once it runs", **steps}
-    if request.interactive is Interactive.NOTEBOOK:
+    if request.interactive is InteractiveKind.NOTEBOOK:
         return {f"fleet port-forward {name} {PORT}": "the server, once it runs; its log has the address", **steps}
     return steps
 

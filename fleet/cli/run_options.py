@@ -140,12 +140,14 @@ FollowOption = Annotated[bool, typer.Option("--logs", "-f", help="The same, and 
 
 def request_of(**options: Any) -> Request:
     """The request that the options make, by their names. Raises Failure, which names the option."""
-    from fleet.submission import Interactive, Mount, Request
+    from fleet.submission import InteractiveKind, Mount, Request
     from fleet.submission.layouts import LAYOUTS
 
     if options["notebook"] and options["shell"]:
         raise Failure("--notebook and --shell: a job is one of them")
-    interactive = Interactive.NOTEBOOK if options["notebook"] else Interactive.SHELL if options["shell"] else None
+    interactive = (
+        InteractiveKind.NOTEBOOK if options["notebook"] else InteractiveKind.SHELL if options["shell"] else None
+    )
     command = options["command"] or ()
     return Request(
         name=options["name"] or generated(command, interactive or "job"),

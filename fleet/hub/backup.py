@@ -52,7 +52,7 @@ def backup(
 
 
 async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, passphrase: str | None) -> None:
-    from api.store.dump import TABLES, CannotDump, dump
+    from api.store.dump import TABLES, DumpFailure, dump
     from api.store.migrate import HEAD
     from fleet import __version__
     from fleet.hub import pki
@@ -85,7 +85,7 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, 
                 writing.keys(_files(data, content.keys))
                 writing.finish()
             _say(f"hub {data.hub_id} at revision {content.revision}: {content.objects} objects")
-    except CannotDump as error:
+    except DumpFailure as error:
         raise Failure(str(error)) from error
 
 

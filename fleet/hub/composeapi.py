@@ -38,7 +38,7 @@ async def serve_api(
     the hub. `otlp`: where its traces go, "" for nowhere."""
     from api.access.rbac import Rbac, answering
     from api.access.storedtokens import StoredTokens
-    from api.admission.dynamic import Dynamic
+    from api.admission.dynamic import DynamicAdmission
     from api.admission.dynamic.failing import FailingHooks
     from api.audit.requests import RequestLog
     from api.fairness.gate import Fairness
@@ -83,7 +83,9 @@ async def serve_api(
     ):
         rbac = Rbac(hub.store)
         failing = FailingHooks(hub.clock)
-        hub.objects.hooks = hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac), failing)
+        hub.objects.hooks = hooks = DynamicAdmission(
+            hub.store, hub.registry, hub.ids, outgoing, answering(rbac), failing
+        )
         hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
         await seed(hub.objects, load_kinds())
         await same_hub(hub, record=True)

@@ -100,7 +100,7 @@ def _differing(data: DataDir, files: Mapping[str, bytes]) -> list[str]:
 
 
 async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: list[str], *, force: bool) -> None:
-    from api.store.dump import CannotDump, load, look
+    from api.store.dump import DumpFailure, load, look
     from fleet.controllers.runtime.terms import KEY, with_end
     from fleet.hub import pki
     from fleet.hub.compose import database
@@ -142,7 +142,7 @@ async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: lis
                 replace=force,
                 at_the_end=put_files,
             )
-    except CannotDump as error:
+    except DumpFailure as error:
         raise Failure(f"nothing was restored: {error}") from error
 
 

@@ -1,7 +1,7 @@
 """What a process keeps of many objects, so that many open pages cost little more than one.
 
-`Sums` and `Groups` follow the log: a request takes in what has changed since the last one. `SharedAnswer` and `Recent`
-make an answer once for all who ask for it at the same time.
+`Sums` and `Groups` follow the log: a request takes in what has changed since the last one. `SharedAnswer` and
+`RecentAnswers` make an answer once for all who ask for it at the same time.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class SharedAnswer:
             return self._answer
 
 
-class Recent(Generic[T]):
+class RecentAnswers(Generic[T]):
     """Answers of a slow source, each kept for `keep_s` seconds after it came, at most `most` of them."""
 
     def __init__(self, keep_s: float, most: int = 100) -> None:

@@ -18,7 +18,7 @@ from api.fairness.questions import Questions
 from api.objects.writing import Options
 from api.wire.negotiation import read_object
 from api.wire.rights import Attributes
-from fleet.admission.latest import Latest, LatestSnapshots
+from fleet.admission.latest import LatestSnapshots, StoredSnapshot
 from fleet.admission.selecting import best_policy, policies_for, policy_reference
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import BadEdit, Submit
@@ -111,7 +111,7 @@ class Checks:
         return {"queue": unit.leaf, "members": members, **_start(found, unit, namespace)}
 
 
-def _members(latest: Latest, unit: Unit, namespace: str) -> list[dict[str, Any]]:
+def _members(latest: StoredSnapshot, unit: Unit, namespace: str) -> list[dict[str, Any]]:
     began = time.monotonic()
     found = fits(latest.snapshot, unit, now=latest.now, seed=SEED, enough=lambda: time.monotonic() > began + MEMBERS_S)
     return [

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from api.engine.status import StatusError
 from api.fairness.questions import Questions
-from fleet.admission.latest import Latest, LatestSnapshots
+from fleet.admission.latest import LatestSnapshots, StoredSnapshot
 from fleet.core.foresee.estimate import Estimate, ScoredEstimate, stretched
 from fleet.core.foresee.explanation import Explanation, explain
 from fleet.core.foresee.history import History, PastUnit
@@ -65,13 +65,13 @@ class Explanations:
             latest = await self._snapshots.latest()
             return self._fresh(uid, latest) or await self._make(uid, latest, max(now, latest.now))
 
-    def _fresh(self, uid: str, latest: Latest) -> Explanation | None:
+    def _fresh(self, uid: str, latest: StoredSnapshot) -> Explanation | None:
         kept = self._kept.get(uid)
         if kept is None or kept.until < time.monotonic() or kept.snapshot != latest.id:
             return None
         return kept.explanation
 
-    async def _make(self, uid: str, latest: Latest, now: float) -> Explanation:
+    async def _make(self, uid: str, latest: StoredSnapshot, now: float) -> Explanation:
         unit = latest.snapshot.units.get(uid)
         if unit is None or unit.phase is not Phase.WAITING:
             message = "the decider has not seen it wait yet" if unit is None else "it does not wait: it has its member"
@@ -108,7 +108,7 @@ class Explanations:
         while len(self._said) > KEPT_MOST:
             self._said.popitem(last=False)
 
-    async def _history(self, latest: Latest, now: float) -> list[PastUnit]:
+    async def _history(self, latest: StoredSnapshot, now: float) -> list[PastUnit]:
         if time.monotonic() - self._pasts[0] > HISTORY_S:
             found = await pasts(self._store, latest.snapshot, queue_paths(self._store), now)
             self._pasts = (time.monotonic(), found)

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from api.engine.status import StatusError, not_found
 from api.wire.rights import Attributes
 from fleet.kinds import kind_word
-from fleet.rest.aggregates import Recent
+from fleet.rest.aggregates import RecentAnswers
 from fleet.rest.context import RestHub, allowed, answer, need, user_of, wrong
 from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
 from fleet.rest.historymodels import Forgotten, HistoryReport, Life, PastJobList
@@ -121,7 +121,7 @@ class HistoryRoutes:
     def __init__(self, hub: RestHub, history: HistoryDatabase) -> None:
         self._hub = hub
         self._history = history
-        self._recent: Recent[tuple[Any, Mark | None, datetime | None]] = Recent(RECENT_S)
+        self._recent: RecentAnswers[tuple[Any, Mark | None, datetime | None]] = RecentAnswers(RECENT_S)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._hub.objects.clock.now(), UTC)

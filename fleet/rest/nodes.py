@@ -17,7 +17,7 @@ from api.wire.rights import Attributes
 from fleet.admission.latest import NODES
 from fleet.core.model.unit import Unit
 from fleet.kinds import named_kind
-from fleet.rest.aggregates import Recent
+from fleet.rest.aggregates import RecentAnswers
 from fleet.rest.context import RestHub, answer, need
 from fleet.rest.membermodels import NodeList
 from fleet.rest.models import Model
@@ -43,7 +43,7 @@ class LatestNodes:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: Found | None = None
-        self._recent = Recent[Found | None](READ_S)
+        self._recent = RecentAnswers[Found | None](READ_S)
 
     async def latest(self) -> Found | None:
         """None while there is none."""

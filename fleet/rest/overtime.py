@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.wire.rights import Attributes
-from fleet.rest.aggregates import Recent
+from fleet.rest.aggregates import RecentAnswers
 from fleet.rest.context import RestHub, allowed, answer, need
 from fleet.rest.history import RECENT_S, HistoryRoutes, answer_key
 from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
@@ -44,8 +44,8 @@ class ChangesFilter(PeriodFilter):
 def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
     routes = APIRouter(tags=["history"])
     past = HistoryRoutes(hub, history)
-    series: Recent[OverTime] = Recent(SERIES_S)
-    lately: Recent[tuple[list[Row], dict[str, int]]] = Recent(RECENT_S)
+    series: RecentAnswers[OverTime] = RecentAnswers(SERIES_S)
+    lately: RecentAnswers[tuple[list[Row], dict[str, int]]] = RecentAnswers(RECENT_S)
 
     def now() -> datetime:
         return datetime.fromtimestamp(hub.objects.clock.now(), UTC)

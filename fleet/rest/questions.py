@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from api.objects.writing import Options
 from api.wire.rights import Attributes
-from fleet.admission.latest import Latest
+from fleet.admission.latest import StoredSnapshot
 from fleet.bindings.notice import cluster_failover
 from fleet.core.foresee.binding import Bottleneck
 from fleet.core.foresee.edits import Edit, Submit
@@ -48,7 +48,7 @@ class Question:
     hub: RestHub
     request: Request
     unit_of: UnitOf
-    latest: Latest
+    latest: StoredSnapshot
     whole: bool = False
     submitted: set[str] = field(default_factory=set)
     _seen: Callable[[Unit], bool] = lambda unit: False

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from api.engine.status import StatusError
-from fleet.admission.latest import Latest, LatestSnapshots
+from fleet.admission.latest import LatestSnapshots, StoredSnapshot
 from fleet.core.snapshot.shares import fair_shares
 
 PATIENCE_S = 0.5
@@ -59,6 +59,6 @@ class FairShares:
         self._due = ended + min(PAUSE_MAX_S, max(PAUSE_MIN_S, PAUSE_PER_COST * (ended - began)))
 
 
-def _shares(latest: Latest) -> Shares:
+def _shares(latest: StoredSnapshot) -> Shares:
     tree = latest.snapshot.tree
     return {} if tree is None or tree.problems() else fair_shares(latest.snapshot, tree)

@@ -18,7 +18,7 @@ from api.engine.status import Cause, StatusError
 from api.fairness.questions import Questions
 from api.wire.negotiation import read_object
 from api.wire.rights import Attributes
-from fleet.admission.latest import Latest, LatestSnapshots
+from fleet.admission.latest import LatestSnapshots, StoredSnapshot
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import BadEdit, Edit
 from fleet.core.foresee.forward import by_walltime
@@ -83,13 +83,13 @@ def router(hub: RestHub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Que
     return routes
 
 
-async def compared(hub: RestHub, latest: Latest, edits: list[Edit]) -> Comparison:
+async def compared(hub: RestHub, latest: StoredSnapshot, edits: list[Edit]) -> Comparison:
     """The answer to a question whose turn it is. Raises BadEdit and BadSnapshot."""
     past = await pasts(hub.store, latest.snapshot, queue_paths(hub.store), latest.now)
     return await asyncio.to_thread(_answered, latest, edits, History(past, latest.now))
 
 
-def _answered(latest: Latest, edits: list[Edit], history: History) -> Comparison:
+def _answered(latest: StoredSnapshot, edits: list[Edit], history: History) -> Comparison:
     learnt = any(past.ended is not None for past in history.pasts)
     runs = [drawn(history, SEED, number) for number in range(RUNS)] if learnt else [by_walltime()]
     began = time.monotonic()

@@ -7,15 +7,15 @@ use. Either job succeeds then, and gives its room back.
 
 from __future__ import annotations
 
-from fleet.submission.request import Body, Interactive
+from fleet.submission.request import Body, InteractiveKind
 
 PORT = 8888
 TIME_S = 8 * 3600  # the walltime of an interactive job whose user gave none
 _LOOK_MOST_S = 60
 
 
-def command_of(what: Interactive, idle_s: int) -> list[str]:
-    if what is Interactive.SHELL:
+def command_of(what: InteractiveKind, idle_s: int) -> list[str]:
+    if what is InteractiveKind.SHELL:
         return ["sh", "-c", "bash; exit 0"]  # the last command of a session is no verdict on the job
     look = min(_LOOK_MOST_S, idle_s)
     return [
@@ -33,13 +33,13 @@ def command_of(what: Interactive, idle_s: int) -> list[str]:
     ]
 
 
-def prepare(container: Body, what: Interactive) -> None:
+def prepare(container: Body, what: InteractiveKind) -> None:
     """What the container needs beside its command."""
-    if what is Interactive.SHELL:
+    if what is InteractiveKind.SHELL:
         container.update(stdin=True, tty=True)
     else:
         container["ports"] = [{"name": "notebook", "containerPort": PORT}]
 
 
-def variables(what: Interactive, idle_s: int) -> dict[str, str]:
-    return {"TMOUT": str(idle_s)} if what is Interactive.SHELL else {}
+def variables(what: InteractiveKind, idle_s: int) -> dict[str, str]:
+    return {"TMOUT": str(idle_s)} if what is InteractiveKind.SHELL else {}

@@ -26,7 +26,7 @@ class RequestFault(ValueError):
         self.why = why
 
 
-class Interactive(StrEnum):
+class InteractiveKind(StrEnum):
     SHELL = "shell"
     NOTEBOOK = "notebook"
 
@@ -76,7 +76,7 @@ class Request:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     code: CodeArchive | None = None
-    interactive: Interactive | None = None
+    interactive: InteractiveKind | None = None
     idle_s: int = 3600
     template: Body | None = None
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from api.access.rbac import answering
-from api.admission.dynamic import Dynamic
+from api.admission.dynamic import DynamicAdmission
 from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
@@ -53,5 +53,7 @@ async def world(tmp_path: Path, pki: Pki) -> AsyncIterator[World]:
         OutgoingClient(AllowList.parse([f"127.0.0.1:{hooks.port}", f"localhost:{hooks.port}"])) as outgoing,
         hub.client() as api,
     ):
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer))
+        hub.objects.hooks = DynamicAdmission(
+            hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer)
+        )
         yield World(hub, api, hooks)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.admission.dynamic import Dynamic
+from api.admission.dynamic import DynamicAdmission
 from api.objects import converting
 from api.objects.converting import Conversions
 from api.objects.crds import follow_crds
@@ -71,7 +71,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         hub.client() as client,
     ):
         hub.objects.versions.converter = Conversions(outgoing, hub.store, RandomIds())
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
+        hub.objects.hooks = DynamicAdmission(hub.store, hub.registry, RandomIds(), outgoing)
         following = asyncio.create_task(follow_crds(hub.store, hub.registry))
         yield World(hub, client, converters, hooks)
         following.cancel()

@@ -9,7 +9,7 @@ import pytest
 
 from api.objects import changes
 from api.store.memory import MemoryStore
-from fleet.rest.aggregates import Recent, SharedAnswer, Sums
+from fleet.rest.aggregates import RecentAnswers, SharedAnswer, Sums
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Delete, Key, Put, StoredObject
 
@@ -112,7 +112,7 @@ async def test_a_recent_answer_is_shared_and_a_failure_is_not_kept() -> None:
             raise ValueError("not now")
         return len(asked)
 
-    recent = Recent[int](keep_s=3600.0)
+    recent = RecentAnswers[int](keep_s=3600.0)
     failed = await asyncio.gather(*(recent.of("a", make) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in failed] == [ValueError] * 3
     assert await asyncio.gather(*(recent.of("a", make) for _ in range(3))) == [2, 2, 2]
@@ -126,7 +126,7 @@ async def test_recent_answers_are_bounded_in_number_and_in_age() -> None:
         asked.append("x")
         return len(asked)
 
-    few = Recent[int](keep_s=3600.0, most=2)
+    few = RecentAnswers[int](keep_s=3600.0, most=2)
     assert [await few.of(name, make) for name in ("a", "b", "c", "a")] == [1, 2, 3, 4]
-    brief = Recent[int](keep_s=0.0)
+    brief = RecentAnswers[int](keep_s=0.0)
     assert [await brief.of("a", make), await brief.of("a", make)] == [5, 6]

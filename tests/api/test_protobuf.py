@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from api.engine.status import StatusError
 from api.objects.definitions import definitions
-from api.wire.protobuf import Unwritable, decode, decode_message, encode_kind, encode_message, kind_message, kinds
+from api.wire.protobuf import UnwritableValue, decode, decode_message, encode_kind, encode_message, kind_message, kinds
 from api.wire.protobuf.answers import envelope, whole
 from api.wire.protobuf.tables import NUMBERS, SCALARS, SPECIAL, message, message_names
 from tests.api.conftest import Hub
@@ -114,7 +114,7 @@ def test_what_has_no_protobuf_form_is_said() -> None:
         {"kind": "Widget", "apiVersion": "example.com/v1"},
     ]
     for body in wrong:
-        with pytest.raises(Unwritable):
+        with pytest.raises(UnwritableValue):
             encode_kind(body)
         with pytest.raises(StatusError) as refused:
             whole(body)

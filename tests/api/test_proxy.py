@@ -11,7 +11,7 @@ import pytest
 
 from api.access.auth import StaticTokens
 from api.access.rbac import AllowAll
-from api.admission.dynamic import Dynamic
+from api.admission.dynamic import DynamicAdmission
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
@@ -152,7 +152,7 @@ async def test_a_policy_decides_who_connects_to_which_member(hub: Hub, member: t
     }
     warns = {**spec, "validations": [{"expression": "!object.path.endsWith('/pods')", "message": "pods"}]}
     async with OutgoingClient(AllowList.parse([])) as outgoing, hub.client() as client:
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
+        hub.objects.hooks = DynamicAdmission(hub.store, hub.registry, RandomIds(), outgoing)
         for name, said, action in (("no-secrets", spec, "Deny"), ("pods", warns, "Warn")):
             bound = {"policyName": name, "validationActions": [action]}
             for plural, body in (("policies", said), ("policybindings", bound)):

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from api.access.rbac import answering
-from api.admission.dynamic import Dynamic
+from api.admission.dynamic import DynamicAdmission
 from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
@@ -262,7 +262,9 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
         hub.client() as ours,
         httpx.AsyncClient(base_url=server.url, headers=headers, verify=trust, timeout=20) as real,
     ):
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer))
+        hub.objects.hooks = DynamicAdmission(
+            hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer)
+        )
         for client in (real, ours):
             await _register(client, hooks)
         askers = Asker(real), Asker(ours)

@@ -43,7 +43,7 @@ from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.quota.users import USER_MAX
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.snapshot.backlog import Backlog
-from fleet.core.solver.intime import InTime
+from fleet.core.solver.intime import TimedSolver
 from fleet.core.solver.process import ProcessSolver
 from fleet.hub.collecting import collect_seldom
 
@@ -223,7 +223,7 @@ def measure(
 
 def final(snapshot: Snapshot, seed: int, solver: ProcessSolver) -> Plan:
     """As the controllers decide."""
-    return decide(snapshot, now=NOW, seed=seed, solver=InTime(solver, time.monotonic))
+    return decide(snapshot, now=NOW, seed=seed, solver=TimedSolver(solver, time.monotonic))
 
 
 def worst_gap(snapshot: Snapshot, plan: Plan) -> float:

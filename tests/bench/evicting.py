@@ -26,7 +26,7 @@ from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Phase, Seat, Unit
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config, Snapshot, SnapshotChanges
-from fleet.core.solver.intime import InTime
+from fleet.core.solver.intime import TimedSolver
 from fleet.core.solver.process import ProcessSolver
 from tests.bench.decide import GPU, NOW, as_the_controllers, world
 
@@ -103,7 +103,7 @@ def measure(pending: int, solver: ProcessSolver, runs: int, members: int, nodes:
         times["greedy_s"].append(time.perf_counter() - began)
         times["greedy_cpu_s"].append(time.process_time() - busy)
         began = time.perf_counter()
-        final = decide(snapshot, now=LATER, seed=seed, solver=InTime(solver, time.monotonic))
+        final = decide(snapshot, now=LATER, seed=seed, solver=TimedSolver(solver, time.monotonic))
         times["final_s"].append(time.perf_counter() - began)
         found = {"running": len(snapshot.backlog.holding), "claims": len(greedy.claims)}
         found |= {"evictions": len(greedy.evictions)}

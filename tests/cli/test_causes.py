@@ -26,7 +26,7 @@ from fleet.amc.get import proxy
 from fleet.bindings.finding import Finding
 from fleet.bindings.warnings import WAITING_LEAST
 from fleet.cli.doctor import CHECKS, looked
-from fleet.cli.patient import Patient
+from fleet.cli.patient import PatientHub
 from fleet.cli.status import STATUS
 from fleet.hub import pki
 from tests.cli.hub import Up, fleet, refusal, until
@@ -69,7 +69,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def findings(up: Up) -> list[Finding]:
     """What `fleet doctor` lists, without a process for each look."""
-    patient = Patient(up.hub, time.time())
+    patient = PatientHub(up.hub, time.time())
     return [one for check in CHECKS for one in looked(check, patient)]
 
 

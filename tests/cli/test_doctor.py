@@ -12,7 +12,7 @@ from fleet.amc.client import ServerAnswer
 from fleet.bindings.finding import Finding
 from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, passing_policies
 from fleet.cli.hub import HubClient
-from fleet.cli.patient import PARTS, Patient
+from fleet.cli.patient import PARTS, PatientHub
 from fleet.rest.hubmodels import HubParts
 from fleet.values.ports import Body
 from tests.cli.hub import Up, fleet
@@ -38,7 +38,7 @@ class Stored:
 
 
 def found(*policies: Body, **how: Any) -> list[Finding]:
-    return list(passing_policies(Patient(HubClient(Stored(*policies, **how), "kubeconfig"), 0.0)))  # type: ignore[arg-type]
+    return list(passing_policies(PatientHub(HubClient(Stored(*policies, **how), "kubeconfig"), 0.0)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

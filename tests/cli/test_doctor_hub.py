@@ -23,7 +23,7 @@ from fleet.cli.datadir import DataDir
 from fleet.cli.doctor import CHECKS, looked
 from fleet.cli.hub import HubClient
 from fleet.cli.notifications import NOTIFICATIONS
-from fleet.cli.patient import PARTS, Patient
+from fleet.cli.patient import PARTS, PatientHub
 from fleet.cli.status import STATUS
 from fleet.hub import pki
 from fleet.hub.certificates import Certificates
@@ -39,7 +39,7 @@ DAY_S = 86_400.0
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 SECRET = "/api/v1/namespaces/fleet-system/secrets/member-cfa"
 REVIEW = f"{CLUSTERS}/cfa/proxy/apis/authentication.k8s.io/v1/selfsubjectreviews"
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[PatientHub], Iterator[Finding]]
 SOUND: dict[str, Any] = {
     "at": rfc3339(NOW),
     "version": __version__,
@@ -77,7 +77,7 @@ def refusing(*paths: str, status: int = 403) -> dict[str, Any]:
     return dict.fromkeys(paths, status)
 
 
-def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **answers: Any) -> Patient:
+def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **answers: Any) -> PatientHub:
     """A hub that says this of itself, and of what lies under other paths. A refusal is the number of its status."""
     cluster = {"metadata": {"name": "cfa"}, "spec": {"secretRef": {"namespace": "fleet-system", "name": "member-cfa"}}}
     told = {
@@ -96,7 +96,7 @@ def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None =
             body = told[urlparse(path).path]
             return ServerAnswer(body, {"message": "not for you"}) if isinstance(body, int) else ServerAnswer(200, body)
 
-    return Patient(HubClient(Api(), "kubeconfig"), NOW)  # type: ignore[arg-type]
+    return PatientHub(HubClient(Api(), "kubeconfig"), NOW)  # type: ignore[arg-type]
 
 
 def database(**facts: Any) -> dict[str, Any]:
@@ -120,7 +120,7 @@ BLOCKED = {
     "writeTrouble": "a write has not happened within 2 s: process 7 has a lock",
     "blockers": [{"pid": 7, "user": "ops", "application": "psql", "state": "idle in transaction", "open_s": 60.0}],
 }
-CASES: list[tuple[Check, Patient, str]] = [
+CASES: list[tuple[Check, PatientHub, str]] = [
     (doctor_hub.nobody_decides, patient(status={"problems": ["nobody decides since then: gone"]}), "nobody decides"),
     (
         doctor_hub.failing_loops,
@@ -208,7 +208,7 @@ def test_what_a_full_disk_causes_is_no_finding_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("check", "found", "why"), CASES, ids=[case[2][:40] for case in CASES])
-def test_a_trouble_is_found_and_says_what_to_do(check: Check, found: Patient, why: str) -> None:
+def test_a_trouble_is_found_and_says_what_to_do(check: Check, found: PatientHub, why: str) -> None:
     [finding] = check(found)
     assert why in finding.why and finding.what_to_do
 

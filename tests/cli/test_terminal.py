@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from fleet.amc import yamlout
-from fleet.amc.terminal import SIGN, Plain, clean, plain
+from fleet.amc.terminal import SIGN, PlainStream, clean, plain
 from fleet.cli.output import Table
 from tests.cli.hub import BIN, Up, fleet
 from tests.cli.snapshots import CASE, written
@@ -55,7 +55,7 @@ def test_a_stream_is_plain_for_as_long_as_a_program_runs(capsys: pytest.CaptureF
 
 def test_bytes_go_past_a_plain_stream() -> None:
     stream = io.TextIOWrapper(io.BytesIO())
-    made = Plain(stream)
+    made = PlainStream(stream)
     made.buffer.write(b"\x1b")
     assert stream.buffer.getvalue() == b"\x1b"
 

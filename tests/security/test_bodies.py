@@ -14,7 +14,7 @@ import pytest
 
 from api.engine.bounds import CONTAINERS_MAX, STORED_BYTES_MAX, int64, too_deep
 from api.engine.patch import COPIED_AT_ONCE_BYTES, COPIED_BYTES_MAX, OPERATIONS_MAX, json_patch
-from api.engine.rules import TakesLong
+from api.engine.rules import CostlyWrite
 from api.engine.status import StatusError
 from api.objects.apart import at_once
 from api.wire.protobuf import decode
@@ -342,7 +342,7 @@ def test_copies_of_many_lists_are_refused_before_they_are_made() -> None:
 def test_large_copies_are_not_made_on_an_event_loop() -> None:
     patch = [{"op": "copy", "from": "/a", "path": "/b"}]
     body = {"a": "x" * COPIED_AT_ONCE_BYTES}
-    with pytest.raises(TakesLong):
+    with pytest.raises(CostlyWrite):
         at_once(json_patch, body, patch)
     assert json_patch(body, patch)["b"] == body["a"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch.manifests import dependency, manifest
-from fleet.controllers.dispatch.outgoing import Unsafe
+from fleet.controllers.dispatch.outgoing import UnsafeManifest
 from fleet.controllers.dispatch.overrides import BadOverride
 from tests.admission.conftest import Body, Hub
 from tests.controllers.fastloop import eventually
@@ -181,7 +181,7 @@ def test_a_job_that_grew_before_it_was_sent_is_sent_in_the_size_that_it_is_charg
     sent = manifest(pytorchjob("one", workers=12), placed(pytorchjob("one")), "hub", MEMBER, [])
     assert sent["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 2
     larger = pytorchjob("one", gpus=8)
-    with pytest.raises(Unsafe, match="asks for more than it is charged"):
+    with pytest.raises(UnsafeManifest, match="asks for more than it is charged"):
         manifest(larger, placed(pytorchjob("one")), "hub", MEMBER, [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from api.admission.dynamic import Dynamic
+from api.admission.dynamic import DynamicAdmission
 from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
@@ -72,7 +72,7 @@ async def test_whatever_a_policy_makes_the_client_gets_an_object_or_a_refusal(tm
         OutgoingClient(AllowList.parse([])) as outgoing,
         hub.client() as api,
     ):
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
+        hub.objects.hooks = DynamicAdmission(hub.store, hub.registry, RandomIds(), outgoing)
         codes, bad = set(), []
         for number, mutation in enumerate([*jsons, *applied]):
             match = {"resourceRules": RULES, "objectSelector": {"matchLabels": {"case": f"c{number}"}}}

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from api.admission.dynamic import Dynamic
+from api.admission.dynamic import DynamicAdmission
 from api.admission.dynamic.review import BadAnswer, denial, verdict
 from api.engine.patch import json_patch
 from api.engine.status import StatusError
@@ -132,7 +132,7 @@ async def test_whatever_a_webhook_answers_the_client_gets_an_object_or_a_refusal
         OutgoingClient(AllowList.parse([f"127.0.0.1:{hooks.port}"])) as outgoing,
         hub.client() as api,
     ):
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
+        hub.objects.hooks = DynamicAdmission(hub.store, hub.registry, RandomIds(), outgoing)
         there = f"{ADMISSION}/mutatingwebhookconfigurations"
         assert (await api.post(there, json=configuration("Mutating", "w", hooks.hook("given")))).status_code == 201
         codes = set()

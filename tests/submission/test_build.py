@@ -10,7 +10,7 @@ import pytest
 
 from fleet.admission.operators import OPERATORS
 from fleet.kinds.lookup import interpreter_of
-from fleet.submission import CodeArchive, Interactive, Mount, Request, RequestFault, build
+from fleet.submission import CodeArchive, InteractiveKind, Mount, Request, RequestFault, build
 from fleet.submission.layouts import LAYOUTS, roles_of
 
 GPU = "nvidia.com/gpu"
@@ -189,13 +189,13 @@ def test_a_template_may_name_all_but_the_job() -> None:
     assert {**job, "metadata": None} == {**TEMPLATE, "metadata": None}
 
 
-@pytest.mark.parametrize("what", Interactive)
-def test_an_interactive_job_has_one_pod_and_two_limits(what: Interactive) -> None:
+@pytest.mark.parametrize("what", InteractiveKind)
+def test_an_interactive_job_has_one_pod_and_two_limits(what: InteractiveKind) -> None:
     job = build(Request(name="dev", image="i", interactive=what, idle_s=600))[-1]
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 8 * 3600
     one = container(job)
     assert "600" in " ".join([*one["command"], *(e["value"] for e in one.get("env", ()))])
-    assert (one.get("tty"), one.get("stdin")) == ((True, True) if what is Interactive.SHELL else (None, None))
+    assert (one.get("tty"), one.get("stdin")) == ((True, True) if what is InteractiveKind.SHELL else (None, None))
     asked = made(interactive=what, command=["zsh"], time_s=60)
     assert container(asked)["command"] == ["zsh"] and asked["spec"]["runPolicy"]["activeDeadlineSeconds"] == 60
 
@@ -221,7 +221,7 @@ def test_an_interactive_job_has_one_pod_and_two_limits(what: Interactive) -> Non
         ({"image": ""}, "image", "is missing"),
         ({"command": []}, "command", "is missing"),
         ({"kind": "MPIJob", "command": []}, "command", "is missing"),
-        ({"interactive": Interactive.SHELL, "workers": 2}, "workers", "a shell has one pod"),
+        ({"interactive": InteractiveKind.SHELL, "workers": 2}, "workers", "a shell has one pod"),
         ({"template": {"kind": "RayJob"}}, "template", "its job is a RayJob"),
         ({"template": {"kind": "Job"}}, "template", "holds no Job of batch/v1"),
         (

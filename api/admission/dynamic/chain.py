@@ -41,7 +41,7 @@ _ANY_OF = (MUTATING, VALIDATING, policies.MUTATING_BINDINGS, policies.VALIDATING
 log = structlog.get_logger(__name__)
 
 
-class Dynamic:
+class DynamicAdmission:
     """Answers, for each request, who is to be asked about it. Install it as `Objects.hooks`."""
 
     def __init__(

@@ -2,6 +2,15 @@
 
 from api.wire.protobuf.reading import MAGIC, decode, decode_message
 from api.wire.protobuf.tables import kind_message, kinds
-from api.wire.protobuf.writing import Unwritable, encode_kind, encode_message
+from api.wire.protobuf.writing import UnwritableValue, encode_kind, encode_message
 
-__all__ = ["MAGIC", "Unwritable", "decode", "decode_message", "encode_kind", "encode_message", "kind_message", "kinds"]
+__all__ = [
+    "MAGIC",
+    "UnwritableValue",
+    "decode",
+    "decode_message",
+    "encode_kind",
+    "encode_message",
+    "kind_message",
+    "kinds",
+]

@@ -15,7 +15,7 @@ from api.engine.status import StatusError
 from api.objects.sharedbytes import SharedBytes
 from api.wire.protobuf.reading import MAGIC
 from api.wire.protobuf.tables import kind_message
-from api.wire.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of, varint
+from api.wire.protobuf.writing import UnwritableValue, block, encode_kind, encode_message, tag_of, varint
 from api.wire.servedkind import ServedKind
 from fleet.values.ports import StoredObject
 
@@ -44,7 +44,7 @@ def whole(body: Mapping[str, Any]) -> bytes:
     """An object as a whole answer. StatusError 406 when its kind, or its JSON, has no protobuf form."""
     try:
         return envelope(body.get("apiVersion", ""), body["kind"], encode_kind(body))
-    except Unwritable as error:
+    except UnwritableValue as error:
         raise _refused(error) from None
 
 
@@ -64,7 +64,7 @@ def stored_field(stored: StoredObject, served: ServedKind, *, reuse: bool = True
     if data is None:
         try:
             data = block(_SECOND, encode_kind(served.in_version(stored.body)))
-        except Unwritable as error:
+        except UnwritableValue as error:
             raise _refused(error) from None
         if reuse:
             _written.put(key, data)
@@ -85,5 +85,5 @@ def frame(event: str, whole_object: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def _refused(error: Unwritable) -> StatusError:
+def _refused(error: UnwritableValue) -> StatusError:
     return StatusError(406, "NotAcceptable", f"the object has no protobuf form, ask for JSON: {error}")

@@ -52,24 +52,24 @@ def tag_of(number: int, wire: int = 2) -> bytes:
     return varint(number << 3 | wire)
 
 
-class Unwritable(ValueError):
+class UnwritableValue(ValueError):
     """A value does not have the type that its field has in protobuf."""
 
 
 def encode_message(name: str, body: Any) -> bytes:
-    """A message without its envelope. Unwritable when the JSON is of another shape."""
+    """A message without its envelope. UnwritableValue when the JSON is of another shape."""
     try:
         return encoder(name)(body)
     except (AttributeError, TypeError, ValueError, OverflowError, struct.error, Base64Error) as error:
-        raise Unwritable(f"{name}: {error}"[:200]) from None
+        raise UnwritableValue(f"{name}: {error}"[:200]) from None
 
 
 def encode_kind(body: Mapping[str, Any]) -> bytes:
-    """An object with apiVersion and kind, without its envelope. Unwritable also for a kind without a protobuf form."""
+    """An object with apiVersion and kind, without its envelope. UnwritableValue also for a kind without protobuf."""
     api_version, kind = str(body.get("apiVersion", "")), str(body.get("kind", ""))
     name = kind_message(api_version, kind)
     if name is None:
-        raise Unwritable(f"{kind} in {api_version} is not known"[:200])
+        raise UnwritableValue(f"{kind} in {api_version} is not known"[:200])
     return encode_message(name, body)
 
 

@@ -49,7 +49,7 @@ LEAVING = "Leaving"  # condition of a Cluster that is being deleted: its obstacl
 NAMED_MAX = 3  # objects that its message names
 
 
-class Joinable(Protocol):
+class MemberJoins(Protocol):
     """This loop's needs of the members beside reading; `ClusterMembers` has them."""
 
     judge: Judge
@@ -68,7 +68,7 @@ class ClustersLoop:
 
     name = "clusters"
 
-    def __init__(self, hub: Hub, members: Joinable) -> None:
+    def __init__(self, hub: Hub, members: MemberJoins) -> None:
         self._hub, self._members = hub, members
         self._identities = Identities(hub)
         members.judge = self._identities.judge

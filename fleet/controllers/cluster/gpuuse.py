@@ -17,7 +17,7 @@ import structlog
 from api.outgoing import AllowList, OutgoingClient
 from api.outgoing.reach import Resolver
 from fleet.bindings.gpuuse import GPU_USE, LatestGpuUse
-from fleet.controllers.cluster.idlegpus import Low, LowUse
+from fleet.controllers.cluster.idlegpus import LowGpuUse, LowUse
 from fleet.controllers.runtime.gauges import MEMBERS_MOST, MODELS_MOST, ModelUse
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.unit import Unit
@@ -166,7 +166,7 @@ class GpuUseLoop:
                 await asyncio.sleep(0)
 
 
-def _row(unit: Unit, low: Low) -> dict[str, Any]:
+def _row(unit: Unit, low: LowGpuUse) -> dict[str, Any]:
     return {
         "unit": unit.id,
         "kind": unit.needs_kind,

@@ -16,7 +16,7 @@ KEPT_S = 600.0  # the times of a job whose GPUs nobody tells
 
 
 @dataclass(slots=True)
-class Low:
+class LowGpuUse:
     """Of one job: the mean use of its GPUs (0 to 1) and their number at `figure_at` (epoch seconds); since when it is
     below each level, in percent."""
 
@@ -30,11 +30,11 @@ class LowUse:
     """The jobs whose use is below the highest level, by the id of their unit."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Low] = {}
+        self.jobs: dict[str, LowGpuUse] = {}
 
     def begin(self, since: Mapping[str, Mapping[int, float]], now: float) -> None:
         """The times that an earlier leader knew."""
-        self.jobs = {unit: Low(0.0, 0, now, dict(times)) for unit, times in since.items()}
+        self.jobs = {unit: LowGpuUse(0.0, 0, now, dict(times)) for unit, times in since.items()}
 
     def see(self, unit: str, use: float, gpus: int, now: float) -> None:
         before = self.jobs.get(unit)
@@ -42,7 +42,7 @@ class LowUse:
             level: before.since.get(level, now) if before is not None else now for level in LEVELS if use * 100 < level
         }
         if since:
-            self.jobs[unit] = Low(use, gpus, now, since)
+            self.jobs[unit] = LowGpuUse(use, gpus, now, since)
         else:
             self.jobs.pop(unit, None)
 

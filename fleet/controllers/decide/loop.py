@@ -48,7 +48,7 @@ from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Reason
 from fleet.core.placement.problem import Solver
 from fleet.core.snapshot import Config, Snapshot
-from fleet.core.solver.intime import InTime
+from fleet.core.solver.intime import TimedSolver
 from fleet.members.members import MemberChange
 from fleet.values.ports import Event, EventType, Key, StaleEpoch, StoreUnavailable
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
@@ -251,7 +251,7 @@ class DecideLoop:
         """None when units were left out: decide again."""
         clock = self._hub.clock.monotonic
         phases = Phases(clock, "snapshot", began)
-        solver = InTime(self._solver, clock, began=began) if self._solver is not None else None
+        solver = TimedSolver(self._solver, clock, began=began) if self._solver is not None else None
         self._snapshot = picture.snapshot
         decide = self._decider.decide
         decided = await asyncio.to_thread(decide, picture.snapshot, now=now, solver=solver, mark=phases.begin)

@@ -28,8 +28,8 @@ from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.drift import Drift, as_there, with_sizes
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks, pod_group
-from fleet.controllers.dispatch.outgoing import Unsafe
-from fleet.controllers.dispatch.overdue import Overdue
+from fleet.controllers.dispatch.outgoing import UnsafeManifest
+from fleet.controllers.dispatch.overdue import OverdueWithdrawals
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.dispatch.refusals import fails, reason_in, tell_unit
 from fleet.controllers.dispatch.results import applied, tasks_done
@@ -84,7 +84,7 @@ class DispatchLoop:
         self._drift = Drift(hub, events, lambda key, seconds: self.controller.queue.add_after(key, seconds))
         self._dependencies = Dependencies(hub, index, terms, events, self._drift)
         self._withdrawal = Withdrawal(hub, self._dependencies, events)
-        self._overdue = Overdue(hub, events)
+        self._overdue = OverdueWithdrawals(hub, events)
         self._in_flight: dict[str, int] = {}
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
@@ -349,7 +349,7 @@ class DispatchLoop:
             return outcome, missing
         except BadOverride as error:
             return ActOutcome(ActResult.OVERRIDE, str(error)), missing
-        except Unsafe as error:
+        except UnsafeManifest as error:
             return ActOutcome(ActResult.REFUSED, str(error)), missing
         finally:
             self._leave(member)

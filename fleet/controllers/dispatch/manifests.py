@@ -78,7 +78,7 @@ def manifest(
     live_copy: Body | None = None,
 ) -> Body:
     """The object of a binding as this member gets it. `avoided`: nodes that its pods keep off; `live_copy`: the copy
-    of this attempt that the member has. Raises BadOverride, and Unsafe where no override is to blame."""
+    of this attempt that the member has. Raises BadOverride, and UnsafeManifest where no override is to blame."""
     return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided, live_copy), source, policies)
 
 

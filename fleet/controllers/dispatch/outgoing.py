@@ -19,13 +19,13 @@ from fleet.wellknown import LABEL_COMPONENT
 _META = frozenset({"name", "namespace", "labels", "annotations"})
 
 
-class Unsafe(ValueError):
+class UnsafeManifest(ValueError):
     """The manifest must not go to a member; the text names the field."""
 
 
 def checked(body: Body, source: Body, labels: Mapping[str, str], charged: Sequence[Component] | None) -> Body:
     """The manifest itself. `source`: the object on the hub; `labels`: the marks that it must carry; `charged`: the
-    charge of a gang. Raises Unsafe."""
+    charge of a gang. Raises UnsafeManifest."""
     meta, origin = body.get("metadata") or {}, source["metadata"]
     for field, now, before in (
         ("apiVersion", body.get("apiVersion"), source["apiVersion"]),
@@ -34,9 +34,9 @@ def checked(body: Body, source: Body, labels: Mapping[str, str], charged: Sequen
         ("metadata.namespace", meta.get("namespace") or "", origin.get("namespace") or ""),
     ):
         if now != before:
-            raise Unsafe(f"{field}: {now!s:.80} was made of {before!s:.80}; an object keeps its identity")
+            raise UnsafeManifest(f"{field}: {now!s:.80} was made of {before!s:.80}; an object keeps its identity")
     if not _META.issuperset(meta):
-        raise Unsafe(f"metadata.{min(set(meta) - _META)}: is the member's own to write")
+        raise UnsafeManifest(f"metadata.{min(set(meta) - _META)}: is the member's own to write")
     _same(meta, labels, "metadata.labels")
     if charged is not None:
         _within(body, labels, charged)
@@ -47,25 +47,25 @@ def _same(metadata: Body, labels: Mapping[str, str], field: str) -> None:
     found = metadata.get("labels") or {}
     for key, value in labels.items():
         if found.get(key) != value:
-            raise Unsafe(f"{field}[{key}]: {found.get(key)!s:.80} in place of {value}; the hub's marks stay")
+            raise UnsafeManifest(f"{field}[{key}]: {found.get(key)!s:.80} in place of {value}; the hub's marks stay")
 
 
 def _within(body: Body, labels: Mapping[str, str], charged: Sequence[Component]) -> None:
     interpreter = interpreter_of(body["apiVersion"], body["kind"])
     if interpreter is None:
-        raise Unsafe(f"kind: nobody knows what pods a {body['kind']} has")
+        raise UnsafeManifest(f"kind: nobody knows what pods a {body['kind']} has")
     try:
         components = interpreter.components(body)
         templates = interpreter.templates(body)
     except (BadQuantity, StatusError, TypeError, ValueError, AttributeError) as error:
-        raise Unsafe(f"its pods cannot be read: {error}"[:300]) from error
+        raise UnsafeManifest(f"its pods cannot be read: {error}"[:300]) from error
     for template in templates:
         if not template.marked:
             continue  # the members know its pods by the labels of the kind's own controller
         own = {**labels, LABEL_COMPONENT: template.name}
         _same(template.template.get("metadata") or {}, own, f"{template.path}.metadata.labels")
     if not components:
-        raise Unsafe("it has no pods any more")
+        raise UnsafeManifest("it has no pods any more")
     more = beyond(components, charged)
     if more:
-        raise Unsafe(f"asks for more than it is charged: {'; '.join(excess.text for excess in more[:3])}")
+        raise UnsafeManifest(f"asks for more than it is charged: {'; '.join(excess.text for excess in more[:3])}")

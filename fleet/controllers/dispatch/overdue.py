@@ -28,7 +28,7 @@ FORCED_AT_ONCE = 100  # pods of one job that one look deletes by force
 FORCED = "PodForceDeleted"
 
 
-class Overdue:
+class OverdueWithdrawals:
     """Looks after bindings that dispatch is still withdrawing."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:

@@ -17,12 +17,12 @@ from fleet.admission.overriding import rules_of, wrong_overriders
 from fleet.admission.selecting import selects
 from fleet.bindings.matching import ClusterFields, affinity_matches
 from fleet.controllers.dispatch.documents import BadDocument, document_changed
-from fleet.controllers.dispatch.outgoing import Unsafe
+from fleet.controllers.dispatch.outgoing import UnsafeManifest
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping
 
 OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
-UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError)  # BadOverride and Unsafe among them
+UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError)  # BadOverride and UnsafeManifest among them
 
 
 class BadOverride(ValueError):
@@ -57,7 +57,11 @@ def blaming(make: Callable[[Sequence[Body]], Body], source: Body, policies: Sequ
             except UNREADABLE as error:
                 if count == 0 or isinstance(error, BadOverride):
                     raise
-                why = str(error) if isinstance(error, Unsafe) else f"its result is unreadable ({type(error).__name__})"
+                why = (
+                    str(error)
+                    if isinstance(error, UnsafeManifest)
+                    else f"its result is unreadable ({type(error).__name__})"
+                )
                 raise BadOverride(f"{called(ordered[count - 1])}: {why}") from error
         raise
 

@@ -26,7 +26,7 @@ from fleet.bindings.nomination import PENDING, READY, RETRY, ReservedPlacement, 
 from fleet.bindings.unit import binding_of, unit_of
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
-from fleet.controllers.dispatch.outgoing import Unsafe
+from fleet.controllers.dispatch.outgoing import UnsafeManifest
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.fields.rooms import Driver, answer, asks, driver_of, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, placed
@@ -174,7 +174,7 @@ class RoomLoop:
         now, config = self._hub.clock.now(), self._hub.config
         try:
             bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, need, reserved_placement)}
-        except (BadOverride, BadQuantity, StatusError, Unsafe) as error:
+        except (BadOverride, BadQuantity, StatusError, UnsafeManifest) as error:
             return await self._answer(unit, reserved_placement, RETRY, str(error))
         places = {place.name: place for place in self._places(stored.uid, need) if not place.over}
         if all(name in places and places[name].has_node for name in bodies):
@@ -227,7 +227,7 @@ class RoomLoop:
         source = self._hub.store.peek(key) if key is not None else None
         cluster = self._hub.peek(CLUSTER, "clusters", "", reserved_placement.member)
         if source is None or interpreter is None or cluster is None:
-            raise Unsafe("its job is gone")
+            raise UnsafeManifest("its job is gone")
         now = self._hub.clock.now()
         binding = with_replicas(stored, dict(reserved_placement.replicas)).body
         ahead = placed(copy.deepcopy(binding), reserved_placement.member, now, Way(reserved_placement.domain))

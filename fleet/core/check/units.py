@@ -17,7 +17,7 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.entitlement import entitlement
-from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.tiers import Tier, UnitGroup
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 
@@ -115,19 +115,19 @@ def tiers_of(snapshot: Snapshot, now: float, leaves: Container[str | None] | Non
     return entitlement(snapshot.tree, snapshot.members, holding, waiting, later, charged, now=now).tiers(leaves)
 
 
-def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
+def _demand(snapshot: Snapshot, now: float) -> tuple[list[UnitGroup], list[UnitGroup]]:
     """The units that may start and fit an empty member where they may go, and the units that only their back-off
     keeps from starting."""
     names = resources_of(snapshot)
     empty = [(member, _emptied(member)) for member in snapshot.members.values()]
     packers = [(member, Packer(bare, names) if bare is not None else None) for member, bare in empty]
-    waiting: list[Alike] = []
-    later: list[Alike] = []
+    waiting: list[UnitGroup] = []
+    later: list[UnitGroup] = []
     for units in waiting_alike(snapshot):
         unit = units[0]
         if not _is_sound(snapshot, unit):
             continue
-        alike = Alike(units, request_of(unit), _stops_leaf(snapshot, unit))
+        alike = UnitGroup(units, request_of(unit), _stops_leaf(snapshot, unit))
         if not may_start(snapshot, unit, now):
             later.append(alike)
         elif _fits_somewhere(unit, packers):

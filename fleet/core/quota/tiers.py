@@ -83,7 +83,7 @@ class RankedUnits(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class UnitGroup:
     """A RankedUnits, and nothing else."""
 
     units: Sequence[Unit]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleet.core.quota.entitlement import entitlement
-from fleet.core.quota.tiers import Alike
+from fleet.core.quota.tiers import UnitGroup
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot.snapshot import Snapshot
@@ -16,6 +16,6 @@ def fair_shares(snapshot: Snapshot, tree: QuotaTree) -> Mapping[str, Mapping[str
     backlog = snapshot.backlog
     charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in backlog.holders.values()]
     alike = [lot.units for lot in backlog.lots.values()] + [(unit,) for unit in backlog.odd.values()]
-    wanting = [Alike(units, request_of(units[0])) for units in alike if not units[0].held]
+    wanting = [UnitGroup(units, request_of(units[0])) for units in alike if not units[0].held]
     holding = list(backlog.holding.values())
     return entitlement(tree, snapshot.members, holding, (), wanting, charged, now=0.0).shares

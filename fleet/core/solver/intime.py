@@ -20,7 +20,7 @@ _WORTH_S = 0.3  # less is not worth asking again for
 _VICTIMS_S = 0.2  # for a question about victims, at the least
 
 
-class InTime:
+class TimedSolver:
     """`solver` for one decision, which begins now, or began at `began`, and should take at most `cycle_s`. `clock`:
     seconds that only grow."""
 

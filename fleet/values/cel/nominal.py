@@ -54,7 +54,7 @@ class ComputedSize:
 ONE = ComputedSize(1, 1)
 
 
-class Either:
+class SizeUnion:
     """The size of what is one of several, none of which need be the largest in everything."""
 
     __slots__ = ("_sizes",)
@@ -85,7 +85,7 @@ def either(sizes: list[Size]) -> Size:
     distinct = list({id(size): size for size in sizes}.values())
     if len(distinct) > _ALTERNATIVES_MAX:
         return ComputedSize(max(size.length for size in distinct), max(size.weight for size in distinct))
-    return distinct[0] if len(distinct) == 1 else Either(distinct) if distinct else ONE
+    return distinct[0] if len(distinct) == 1 else SizeUnion(distinct) if distinct else ONE
 
 
 def cost_of(expression: Expression, sizes: Mapping[str, Size]) -> int:

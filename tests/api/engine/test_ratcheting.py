@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.engine.kind import Body, Kind
-from api.engine.rules import AT_ONCE, TakesLong
+from api.engine.rules import AT_ONCE, CostlyWrite
 from api.engine.schema import compiled
 from api.engine.status import StatusError
 from api.engine.validate import RULES_NOT_CHECKED
@@ -125,7 +125,7 @@ def test_rules_that_take_long_end_at_once_where_somebody_waits() -> None:
 
     token = AT_ONCE.set(True)
     try:
-        with pytest.raises(TakesLong):
+        with pytest.raises(CostlyWrite):
             new()
     finally:
         AT_ONCE.reset(token)

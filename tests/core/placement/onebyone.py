@@ -9,37 +9,39 @@ from fleet.core.placement.greedy.greedy import Pass
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.guarantee import Guarantees
-from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.tiers import Tier, UnitGroup
 from fleet.core.quota.tree import MAX_JOBS
 from fleet.core.quota.usage import FIRM
 
 Shares = Mapping[str, Mapping[str, int]]
 
 
-def tiers(promises: Guarantees, shares: Shares, running: Sequence[Alike], queue: Sequence[Alike]) -> dict[str, Tier]:
+def tiers(
+    promises: Guarantees, shares: Shares, running: Sequence[UnitGroup], queue: Sequence[UnitGroup]
+) -> dict[str, Tier]:
     """Of one leaf: `running` by priority and start, `queue` in its order."""
     used: dict[str, int] = {}
     found: dict[str, Tier] = {}
 
-    def asked(item: Alike) -> dict[str, int]:
+    def asked(item: UnitGroup) -> dict[str, int]:
         return {n: a for n, a in item.request.items_ if n != MAX_JOBS and not n.startswith(FIRM)}
 
-    def take(item: Alike, tier: Tier) -> None:
+    def take(item: UnitGroup, tier: Tier) -> None:
         found[item.units[0].id] = tier
         for name, amount in asked(item).items():
             used[name] = used.get(name, 0) + amount
 
-    def within(item: Alike) -> bool:
+    def within(item: UnitGroup) -> bool:
         mine = promises.min.get(item.leaf or "", {})
         named = {n: a for n, a in asked(item).items() if n in promises.measured.get(item.leaf or "", ())}
         return bool(mine and named) and all(used.get(n, 0) + a <= mine.get(n, 0) for n, a in named.items())
 
-    def sharing(item: Alike) -> bool:
+    def sharing(item: UnitGroup) -> bool:
         share = shares.get(item.leaf or "", {})
         named = {n: a for n, a in asked(item).items() if n in share}
         return bool(named) and all(used.get(n, 0) + a <= share[n] for n, a in named.items())
 
-    def below(item: Alike) -> bool:
+    def below(item: UnitGroup) -> bool:
         share = shares.get(item.leaf or "", {})
         named = [n for n in asked(item) if n in share]
         return bool(named) and all(used.get(n, 0) < share[n] for n in named)

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.core.model.unit import Phase
 from fleet.core.quota.entitlement import entitlement
-from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.tiers import Tier, UnitGroup
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
@@ -102,10 +102,10 @@ def test_evicting_work_changes_no_share() -> None:
         there = world(first)
         assert there.tree is not None
         holding = [u for u in there.units.values() if u.phase is not Phase.WAITING]
-        waiting = [Alike((u,), request_of(u)) for u in there.units.values() if u.phase is Phase.WAITING]
+        waiting = [UnitGroup((u,), request_of(u)) for u in there.units.values() if u.phase is Phase.WAITING]
         found.append(entitlement(there.tree, there.members, holding, waiting, now=NOW).shares)
     back = [u for u in world(big).units.values() if u.id == "a0"]
-    others = [Alike((u,), request_of(u)) for u in world(big).units.values() if u.id != "a0"]
-    later = [Alike((u,), request_of(u)) for u in back]
+    others = [UnitGroup((u,), request_of(u)) for u in world(big).units.values() if u.id != "a0"]
+    later = [UnitGroup((u,), request_of(u)) for u in back]
     backing_off = entitlement(PROMISED, world(big).members, [], others, later, now=NOW)
     assert found == [backing_off.shares] * 3

@@ -10,7 +10,7 @@ from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.placement.problem import Answer, Problem, VictimProblem
 from fleet.core.solver.cpsat import CpSat
-from fleet.core.solver.intime import CYCLE_S, InTime
+from fleet.core.solver.intime import CYCLE_S, TimedSolver
 from tests.builders import NOW, member, snapshot, tree, unit
 
 QUESTION = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())
@@ -44,7 +44,7 @@ class Slow:
 def test_the_first_question_gets_what_packing_and_checking_will_leave(ahead: float, limit: float) -> None:
     clock = Clock()
     slow = Slow(clock)
-    solver = InTime(slow, clock)
+    solver = TimedSolver(slow, clock)
     clock.now += ahead
     solver.solve(QUESTION, seed=1, limit_s=1.5)
     assert slow.limits == [pytest.approx(limit)]
@@ -53,7 +53,7 @@ def test_the_first_question_gets_what_packing_and_checking_will_leave(ahead: flo
 def test_who_has_used_up_the_decisions_time_is_not_asked_again() -> None:
     clock = Clock()
     slow = Slow(clock)
-    solver = InTime(slow, clock)
+    solver = TimedSolver(slow, clock)
     clock.now += 0.5
     said = [solver.solve(QUESTION, seed=1, limit_s=1.0) for _ in range(6)]
     assert clock.now - 100.0 == pytest.approx(CYCLE_S - 1.5 * 0.5)
@@ -65,7 +65,7 @@ def test_who_has_used_up_the_decisions_time_is_not_asked_again() -> None:
 def test_a_question_about_victims_is_always_asked() -> None:
     clock = Clock()
     slow = Slow(clock)
-    solver = InTime(slow, clock, began=clock.now - 60)
+    solver = TimedSolver(slow, clock, began=clock.now - 60)
     solver.solve(VICTIMS, seed=1, limit_s=0.75)
     solver.solve(VICTIMS, seed=1, limit_s=0.1)
     assert slow.limits == [0.2, 0.1]
@@ -78,7 +78,7 @@ def test_a_decision_that_has_time_gets_the_plan_that_it_gets_without_a_limit() -
         member("x").nodes(9),
         tree(ml={"jobs": 1}),
     )
-    plan = decide(world, now=NOW, seed=1, solver=InTime(CpSat(), Clock()))
+    plan = decide(world, now=NOW, seed=1, solver=TimedSolver(CpSat(), Clock()))
     assert plan == decide(world, now=NOW, seed=1, solver=CpSat())
     assert [p.unit for p in plan.placements] == ["b"]
     assert not check(world, plan, now=NOW)

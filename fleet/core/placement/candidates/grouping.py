@@ -19,7 +19,7 @@ from fleet.core.placement.candidates.eligibility import Nevers, Policies
 from fleet.core.placement.packing.space import Space
 from fleet.core.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Alike, RankedUnits
+from fleet.core.quota.tiers import RankedUnits, UnitGroup
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import Usage
 from fleet.core.snapshot import Snapshot
@@ -75,7 +75,7 @@ class Grouping:
         self._requests = Requests()
         self._shapes: dict[tuple[Key, str], int] = {}
         self.reasons: dict[str, Reason] = {}
-        self._later: list[Alike] = []
+        self._later: list[UnitGroup] = []
         lots = self._sorted_out(now)
         holders = snapshot.backlog.holders.values()
         self.space = self._space(lots)
@@ -109,7 +109,7 @@ class Grouping:
                 continue
             self.reasons.update(dict.fromkeys(lot.ids, reason))
             if reason.code is Code.BACK_OFF:
-                self._later.append(Alike((unit,), self._requests.of(unit)))
+                self._later.append(UnitGroup((unit,), self._requests.of(unit)))
         able.sort(key=lambda lot: queue_order(lot.units[0]))
         return able
 
@@ -149,7 +149,7 @@ class Grouping:
         for group in self.groups:
             fits = bool(group.eligibility.allowed) and not self.nevers.of(group.shape, group.eligibility)
             if fits or group.block:
-                waiting.append(group if fits else Alike(group.units[:1], NOTHING, block=True))
+                waiting.append(group if fits else UnitGroup(group.units[:1], NOTHING, block=True))
                 ranked.append(group)
         holding = list(self._snapshot.backlog.holding.values())
         found = entitlement(tree, self._snapshot.members, holding, waiting, self._later, charged, now=now)

@@ -13,7 +13,7 @@ from fleet.core.placement.candidates.candidate import service_order
 from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, place
 from fleet.core.placement.linked.model import build
-from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.tiers import Tier, UnitGroup
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 from tests.builders import NOW
@@ -46,16 +46,17 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
     entitled = sorted_out.entitled
     if entitled is None:
         return
-    running: dict[str, list[Alike]] = {}
-    queues: dict[str, list[Alike]] = {}
+    running: dict[str, list[UnitGroup]] = {}
+    queues: dict[str, list[UnitGroup]] = {}
     for unit in world.units.values():
         if unit.phase is not Phase.WAITING and unit.leaf is not None:
-            running.setdefault(unit.leaf, []).append(Alike((unit,), request_of(unit)))
+            running.setdefault(unit.leaf, []).append(UnitGroup((unit,), request_of(unit)))
     for group in sorted_out.groups:
         never = not group.eligibility.allowed or sorted_out.nevers.of(group.shape, group.eligibility)
         if group.leaf is not None and (group.block or not never):
             queues.setdefault(group.leaf, []).extend(
-                Alike((unit,), type(group.request)() if never else group.request, group.block) for unit in group.units
+                UnitGroup((unit,), type(group.request)() if never else group.request, group.block)
+                for unit in group.units
             )
     expected: dict[str, Tier] = {}
     for leaf in {*running, *queues}:
