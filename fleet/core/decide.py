@@ -80,7 +80,7 @@ def decide(
 
 def _plan(situation: Situation, outcome: GreedyOutcome, certificate: Certificate, preemption: PlanVictims) -> Plan:
     placed = [*situation.first, *outcome.placed]
-    crossing = {head.candidate.unit.id for head in situation.chosen.heads if head.crossing}
+    crossing = {head.candidate.unit.id for head in situation.head_choice.heads if head.crossing}
     crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
     grows = situation.growing(outcome.placed)
     placements = tuple(
@@ -89,7 +89,7 @@ def _plan(situation: Situation, outcome: GreedyOutcome, certificate: Certificate
     )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new
     said = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
-    named = situation.chosen.plan_heads(outcome.profile.spans, started, situation.now)
+    named = situation.head_choice.plan_heads(outcome.profile.spans, started, situation.now)
     return Plan(placements, said, certificate, preemption.evictions, preemption.claims, named)
 
 
@@ -117,8 +117,8 @@ def _repaired(
         first = [pair for pair in situation.first if pair[0].unit.id not in refused]
         waiting = [pair for pair in situation.first if pair[0].unit.id in refused]
         situation = replace(situation, first=first, claims=(*situation.claims, *claims_of(waiting, now)))
-        chosen = situation.chosen.without({violation.unit for violation in violations})
-        situation = replace(situation, chosen=chosen)
+        chosen = situation.head_choice.without({violation.unit for violation in violations})
+        situation = replace(situation, head_choice=chosen)
         profile = situation.after(pairs)
         outcome = (
             settle(situation, profile, pairs, refused) if fill else replace(outcome, placed=pairs, profile=profile)

@@ -228,7 +228,7 @@ def settle(
         done = place(
             profile,
             situation.groups,
-            situation.chosen.heads,
+            situation.head_choice.heads,
             started,
             out,
             lambda new, before=before: situation.spans((*before, *new)),  # type: ignore[misc]

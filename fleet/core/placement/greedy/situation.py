@@ -63,9 +63,9 @@ class Situation:
     first: Pairs = field(default_factory=list)
     claims: tuple[Reservation, ...] = ()
     new: frozenset[str] = frozenset()
-    chosen: HeadChoice = field(default_factory=lambda: HeadChoice((), []))
-    choosing: HeadChooser | None = None
-    reserving: Reservations | None = None
+    head_choice: HeadChoice = field(default_factory=lambda: HeadChoice((), []))
+    head_chooser: HeadChooser | None = None
+    reservations: Reservations | None = None
 
     @property
     def unstarted_claims(self) -> Pairs:
@@ -85,7 +85,7 @@ class Situation:
 
     def spans(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Span, ...]:
         """The reservations of the heads once `placed` has started."""
-        return self.reserving.spans(self.chosen.heads, placed) if self.reserving is not None else ()
+        return self.reservations.spans(self.head_choice.heads, placed) if self.reservations is not None else ()
 
     def layout(self, placed: Iterable[tuple[Candidate, str]], members: Iterable[str] | None = None) -> Layout:
         """How all that comes lies in these members, or all, once `placed` is committed, as the next cycle sees it."""
@@ -134,16 +134,16 @@ class Situation:
 
     def reserving_beside(self, leaving: Iterable[str]) -> Situation:
         """The situation whose reservations count on these units as gone, since this plan evicts them."""
-        choosing, heads = self.choosing, self.chosen.heads
-        if choosing is None or not heads:
+        head_chooser, heads = self.head_chooser, self.head_choice.heads
+        if head_chooser is None or not heads:
             return self
         users = {split(head.candidate.account or "")[1] for head in heads}
         claims = (*self.first, *self.unstarted_claims)
-        if self.reserving is None:
+        if self.reservations is None:
             releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving, users)
         else:
-            releases = self.reserving.releases.beside(self.usage, claims, leaving, users)
-        return replace(self, reserving=Reservations(releases, self.space, choosing.would_fit, self.now))
+            releases = self.reservations.releases.beside(self.usage, claims, leaving, users)
+        return replace(self, reservations=Reservations(releases, self.space, head_chooser.would_fit, self.now))
 
     def profile(self) -> Profile:
         """The profile before anything starts."""
@@ -242,12 +242,12 @@ def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tup
 def with_heads(situation: Situation) -> Situation:
     """The situation with its heads, each in the member where room is reserved for it."""
     snapshot, now = situation.snapshot, situation.now
-    choosing = HeadChooser(snapshot, situation.space, situation.groups, situation.entitled, now)
-    chosen = choosing.choose()
-    if not chosen.heads:
-        return replace(situation, chosen=chosen)
-    situation = replace(situation, groups=chosen.groups, chosen=chosen, choosing=choosing)
-    reserving = situation.reserving_beside(()).reserving
-    assert reserving is not None
-    heads = reserving.assign_members(chosen.heads, situation.rooms)
-    return replace(situation, chosen=replace(chosen, heads=heads), reserving=reserving)
+    head_chooser = HeadChooser(snapshot, situation.space, situation.groups, situation.entitled, now)
+    choice = head_chooser.choose()
+    if not choice.heads:
+        return replace(situation, head_choice=choice)
+    situation = replace(situation, groups=choice.groups, head_choice=choice, head_chooser=head_chooser)
+    reservations = situation.reserving_beside(()).reservations
+    assert reservations is not None
+    heads = reservations.assign_members(choice.heads, situation.rooms)
+    return replace(situation, head_choice=replace(choice, heads=heads), reservations=reservations)

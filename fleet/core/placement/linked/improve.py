@@ -148,7 +148,7 @@ def improve(
         return greedy, Certificate("greedy", why="no solver was asked")
     if len(greedy.placed) == situation.waiting:
         return greedy, Certificate("greedy", why="optimal: everything that may start is placed")
-    config, heads = situation.snapshot.config, situation.chosen.heads
+    config, heads = situation.snapshot.config, situation.head_choice.heads
     linked = build(situation.groups, situation.profile(), greedy.placed, now=situation.now, config=config, heads=heads)
     problem, found = linked.problem, value(situation, greedy)
     reached = situation.space.reached

@@ -252,7 +252,8 @@ def preempt(
 
 def _with_claims(situation: Situation, preemption: PlanVictims) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
-    plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # tiers before they became heads
+    # The tiers before they became heads.
+    plain = {head.candidate.unit.id: head.plain for head in situation.head_choice.heads}
     pairs: list[tuple[Candidate, str]] = []
     for choice in preemption.choices:
         claim = choice.candidate
@@ -262,7 +263,7 @@ def _with_claims(situation: Situation, preemption: PlanVictims) -> Situation:
     claims = claims_of(pairs, situation.now)
     new = frozenset(claim.unit.id for claim, _ in pairs)
     groups, behind = behind_claims(situation.groups, claims)
-    heads = tuple(head for head in situation.chosen.heads if head.candidate.unit.id not in new)
+    heads = tuple(head for head in situation.head_choice.heads if head.candidate.unit.id not in new)
     return replace(
         situation,
         usage=usage,
@@ -270,7 +271,7 @@ def _with_claims(situation: Situation, preemption: PlanVictims) -> Situation:
         behind=[*situation.behind, *behind],
         claims=(*situation.claims, *claims),
         new=new,
-        chosen=replace(situation.chosen, heads=heads),
+        head_choice=replace(situation.head_choice, heads=heads),
     ).reserving_beside([eviction.unit for eviction in preemption.evictions])
 
 
@@ -283,7 +284,7 @@ def _preemptors(
     tree = situation.snapshot.tree
     own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
-    heads = {head.candidate.unit.id: head for head in situation.chosen.heads}
+    heads = {head.candidate.unit.id: head for head in situation.head_choice.heads}
 
     def able(group: Group) -> int:
         """How many of a group, from its first, have a right to take back."""

@@ -84,8 +84,8 @@ def test_the_greedy_pass_is_the_one_that_asks_everybody(world: Snapshot, started
     situation = situation_of(world)
     everybody = [group.candidate(i) for group in situation.groups for i in range(len(group.units))]
     left = sorted((c for c in everybody if c.unit.id not in started), key=service_order)
-    grouped = place(situation.profile(), situation.groups, situation.chosen.heads, started, barred)
-    alone = onebyone.place(situation.profile(), left, situation.chosen.heads, barred)
+    grouped = place(situation.profile(), situation.groups, situation.head_choice.heads, started, barred)
+    alone = onebyone.place(situation.profile(), left, situation.head_choice.heads, barred)
     assert [(c.unit.id, c.tier, member) for c, member in grouped.placed] == [
         (c.unit.id, c.tier, member) for c, member in alone.placed
     ]

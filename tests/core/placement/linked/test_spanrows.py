@@ -112,7 +112,7 @@ def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
     )
     situation = situation_of(world)
     profile = situation.profile()
-    problem = build(situation.groups, profile, [], now=NOW, config=Config(), heads=situation.chosen.heads).problem
+    problem = build(situation.groups, profile, [], now=NOW, config=Config(), heads=situation.head_choice.heads).problem
     lanes = problem.lanes
     rooms = [row for row in problem.spans if row.lanes]
     assert rooms and all(lanes[index].kind.beside.binding for row in rooms for index, _ in row.lanes)
