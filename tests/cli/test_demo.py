@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.hub.demo import ENDS
 from fleet.hub.demo_story import STORY
 from tests.checkout import ROOT
 from tests.cli.hub import BIN, fleet, processes_of, refusal
+from tests.slow import repeated
 
 pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(600)]  # one whole demo for most of them
 
@@ -95,7 +97,7 @@ def test_the_demo_that_stays_ends_with_three_things_to_try(kept: tuple[Path, Dem
     assert len(to_try(kept[1].said)) == 3
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", repeated(ENDS, short={"SIGTERM"}, name=lambda how: how.name))
 def test_a_demo_that_is_stopped_while_its_hub_starts_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
     ours, theirs = pty.openpty()
     demo = Demo(tmp_path, terminal=theirs)
@@ -125,7 +127,7 @@ with running_hub(Path(sys.argv[1])):
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", repeated(ENDS, short={"SIGINT"}, name=lambda how: how.name))
 def test_a_demo_that_is_stopped_the_moment_its_hub_is_there_leaves_no_process(
     tmp_path: Path, how: signal.Signals
 ) -> None:

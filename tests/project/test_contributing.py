@@ -29,14 +29,7 @@ def run(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     for name in NEEDED_BY_SETUP:
         os.utime(tmp_path / name, (0, 0))  # newer ones would make a target install the copy into this .venv
     clean = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_TEST)}
-    environment = (
-        clean
-        | WHO
-        | {
-            "PYTHONPATH": str(tmp_path),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-    )
+    environment = clean | WHO | {"PYTHONPATH": str(tmp_path)}
 
     def execute(line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
