@@ -58,6 +58,12 @@ test: $(CONSOLE) chromium shells ## Run the tests (builds real Kubernetes cluste
 durations: ## Run the tests, and write down how long each group took: the next run begins with the longest
 	@$(MAKE) test PYTEST_ARGS="--write-durations $(PYTEST_ARGS)"
 
+.PHONY: coverage
+coverage: $(STAMP) ## Run the tests of the decision core, and fail where they pass by more of it than pyproject.toml allows
+	@mkdir -p build/coverage && $(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -q -n 2 --dist loadgroup tests/core tests/scenarios $(PYTEST_ARGS)
+	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
+
 .PHONY: slow
 slow: ## Run the tests that `make test` leaves out: every kind, page, kubectl and damage where it takes one or two
 	@$(MAKE) test TESTS=slow
