@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 MEMORY = Path("/dev/shm")
-NEEDED = 12 << 30  # bytes; a whole run on six workers leaves about half of it
+NEEDED = 8 << 30  # bytes; twice what a whole run on six workers had at once
 LEFT = 8 << 30  # bytes, beside what is needed, for the processes of the tests
 
 

@@ -197,7 +197,7 @@ async def tunnelled_target(folder: Path, dials: dict[str, Dial]) -> AsyncIterato
             await target.client.aclose()
 
 
-@pytest.fixture(params=["simulated", "tunnelled", "real"])
+@pytest.fixture(params=["simulated", "tunnelled", pytest.param("real", marks=pytest.mark.xdist_group("tests/members"))])
 def kind_of_member(request: pytest.FixtureRequest) -> str:
     """The one whose turn it is."""
     return str(request.param)
