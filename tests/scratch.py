@@ -16,13 +16,13 @@ import psutil
 
 MEMORY = Path("/dev/shm")
 NEEDED = 8 << 30  # bytes; twice what a whole run on six workers had at once
-LEFT = 8 << 30  # bytes, beside what is needed, for the processes of the tests
+FOR_PROCESSES = 8 << 30  # bytes of memory beside it, for what the tests start
 
 
 def use() -> None:
     """Let this process and those that it starts make their temporary files in memory, unless TMPDIR says where."""
     if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
         return
-    if shutil.disk_usage(MEMORY).free >= NEEDED and psutil.virtual_memory().available >= NEEDED + LEFT:
+    if shutil.disk_usage(MEMORY).free >= NEEDED and psutil.virtual_memory().available >= NEEDED + FOR_PROCESSES:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it is looked for anew

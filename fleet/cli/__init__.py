@@ -8,6 +8,6 @@ import system, and the Ctrl-C is lost. Only the program `fleet` itself is meant:
 import _signal  # type: ignore[import-not-found]  # `signal` takes its time, in which Ctrl-C would print a traceback
 import sys
 
-_started = sys.argv[0].endswith("/fleet") or (sys.argv[0] == "-m" and "fleet.cli.main" in sys.orig_argv)
-if _started and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+_is_program = sys.argv[0].endswith("/fleet") or (sys.argv[0] == "-m" and "fleet.cli.main" in sys.orig_argv)
+if _is_program and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

@@ -191,7 +191,7 @@ def _run(names: Iterable[str], *, listed: bool) -> None:
     try:
         try:
             program = with_a_list() if listed else with_commands(names)
-            # The other handlers are those of fleet.cli for the time of loading, and of who ignores the signal.
+            # Default: as fleet.cli set it for the time of loading. A signal that the caller ignores stays ignored.
             if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not LISTENING.issuperset(names):
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             program()
