@@ -134,9 +134,10 @@ class RealMember:
         self.start_nodes()
 
     def start_nodes(self, *streams: Path) -> None:
-        """kwok alone. `streams`: files of its objects Logs, Exec, Attach and PortForward, with which it answers in the
-        place of kubelets."""
-        port = free_port()
+        """kwok. `streams`: files of its objects Logs, Exec, Attach and PortForward, with which it answers in the place
+        of kubelets. Such a member has no controllers, so its nodes need no leases. With leases, kwok never looks again
+        at pods that it reads before it has seen its own lease: make pods after `wait_ready` there."""
+        port, lease = free_port(), 0 if streams else 40
         self.run(
             "kwok",
             [
@@ -146,7 +147,7 @@ class RealMember:
                 self._built.manifest("stages.yaml"),
                 *(f"--config={path}" for path in self.stages),
                 "--manage-all-nodes=true",
-                "--node-lease-duration-seconds=40",
+                f"--node-lease-duration-seconds={lease}",
                 "--cidr=10.244.0.0/16",
                 "--node-ip=127.0.0.1",
                 "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
