@@ -6,6 +6,7 @@ what an earlier answer of the same server said: `{kept.rv}` and `{kept.uid}` of 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _AGE = re.compile(r"(\d+[smhd]){1,2}")
 _QUOTED = re.compile(r'"\{(?:[^"\\]|\\.)*\}"')
 _REVISION = re.compile(r"(resource ?version\D{0,12}|\(|record \(|: )\d+", re.IGNORECASE)
+
+
+CACHE_BEGINS = "storage is (re)initializing"  # of a kube-apiserver, about a kind that it serves anew; clients ask again
+TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Said:
 
 
 class Asker:
-    """Asks one server, and remembers what it said for the placeholders."""
+    """Asks one server, and remembers what it said for the placeholders. It asks again while a kind's cache begins."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -62,7 +67,11 @@ class Asker:
         headers = {"content-type": ask.media, "user-agent": "likeness/1", **ask.headers}
         if ask.accept:
             headers["accept"] = ask.accept
-        answer = await self._client.request(ask.method, path, content=content, headers=headers)
+        for _ in range(TRIES):
+            answer = await self._client.request(ask.method, path, content=content, headers=headers)
+            if answer.status_code != 429 or CACHE_BEGINS not in answer.text:
+                break
+            await asyncio.sleep(0.1)
         warnings = tuple(value.split('"', 1)[1].rstrip('"') for value in answer.headers.get_list("warning"))
         if "watch=" in path and answer.status_code == 200:
             return Said(answer.status_code, [json.loads(line) for line in answer.text.splitlines()], warnings)
