@@ -14,7 +14,7 @@ MEMBERS ?= 3
 LISTEN ?= 127.0.0.1:6440
 # Workers for the tests, which mostly wait for other processes: six keep two cores busy. tests/README.md says which tests
 # stay together.
-PYTEST_WORKERS ?= 5
+PYTEST_WORKERS ?= 6
 PYTEST_ARGS ?=
 TESTS := not slow
 FROM ?= v0.1.0

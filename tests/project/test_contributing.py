@@ -49,6 +49,7 @@ def run(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     return execute
 
 
+@pytest.mark.slow  # `.ci/run` runs lint and the tests; the tests beside this one know the targets
 def test_every_command_of_the_page_does_what_the_page_shows(
     run: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
