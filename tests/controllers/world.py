@@ -20,10 +20,12 @@ from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.bindings.heartbeat import RENEW_S
 from fleet.controllers.decide.loop import DecideLoop
+from fleet.controllers.decide.record import RECORD, unpack
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.heartbeat import Heartbeat
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.core.model.amounts import Amounts
+from fleet.core.notation.codec import decode_plan, differences, replay
 from fleet.values.ports import Body, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakemember import FakeMember
@@ -187,6 +189,13 @@ class World:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
 
+    async def replays(self) -> None:
+        """Every decision that was recorded is the plan that its snapshot leads to."""
+        for row in await self.store.read_history(RECORD):
+            record = unpack(row)
+            different = differences(replay(record), decode_plan(record["plan"]))
+            assert different == [], f"decision {row['id']} is not the plan that its snapshot leads to"
+
     # -- what a user does
 
     async def apply(self, *bodies: Body) -> None:
@@ -321,7 +330,8 @@ def crd(group: str, version: str, kind: str, plural: str) -> Body:
 
 @contextlib.asynccontextmanager
 async def hub(*members: FakeMember, config: ControllerConfig | None = None, start: bool = True) -> AsyncIterator[World]:
-    """A world with its namespaces and Clusters, and the controllers running."""
+    """A world with its namespaces and Clusters, and the controllers running. In the end, every decision that it
+    recorded is decided again, to the same plan."""
     world = World(*members, config=config)
     for name in ("default", "team-b", TREE_NAMESPACE, QUEUE_NAMESPACE, "fleet-system"):
         await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -331,6 +341,7 @@ async def hub(*members: FakeMember, config: ControllerConfig | None = None, star
         world.start()
     try:
         yield world
+        await world.replays()
     finally:
         await world.kill()
         for task in list(world.members.tasks):

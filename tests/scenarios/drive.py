@@ -17,7 +17,7 @@ from fleet.core.foresee.forward import Forward, UnitEventKind
 from fleet.core.model.leaving import vacated
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Claim, Phase, Unit
-from fleet.core.notation.codec import decode_snapshot, now_of
+from fleet.core.notation.codec import decode_snapshot, differences, encode_record, now_of, replay
 from fleet.core.placement.problem import Solver
 from fleet.core.placement.reservation.heads import nominated
 from fleet.core.snapshot import Snapshot, SnapshotChanges
@@ -59,9 +59,10 @@ class Moment:
         return Moment(snapshot, now_of(document, snapshot))
 
     def decided(self, solver: Solver | None) -> Plan:
-        """The plan, which the checker accepts."""
+        """The plan, which the checker accepts, and to which its record leads."""
         plan = decide(self.snapshot, now=self.now, seed=1, solver=solver)
         assert check(self.snapshot, plan, now=self.now) == ()
+        assert differences(replay(encode_record(self.snapshot, plan, now=self.now, seed=1)), plan) == []
         assert "checker" not in plan.certificate.why
         return plan
 

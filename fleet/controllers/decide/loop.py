@@ -213,9 +213,12 @@ class DecideLoop:
             reasons = {**plan.reasons, **smaller, **self._left_out()}
             phases.begin("commit")
             took_s = self._hub.clock.monotonic() - began
-            plan, spared = await self._spared(picture, plan, now)
+            left, spared = await self._spared(picture, plan, now)
             kept = {key: why for key, why in reasons.items() if key not in spared}
-            complete = await self._carry_out(picture, whole, plan, kept, now, took_s) and not spared
+            complete, changes = await self._carry_out(picture, whole, left, kept, now)
+            if changes:
+                await self._recorder.record(picture.snapshot, plan, left, now=now, seed=SEED, took_s=took_s)
+            plan, complete = left, complete and not spared
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
                 found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
@@ -304,10 +307,10 @@ class DecideLoop:
         return not unread or (silent and any(members.ready(name) for name in members.names()))
 
     async def _carry_out(
-        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float, took_s: float
-    ) -> bool:
-        """Whether all of the plan was committed. `whole`, `reasons`: with the units that were left out; `took_s`: until
-        there was the plan."""
+        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float
+    ) -> tuple[bool, bool]:
+        """Whether all of the plan was committed, and whether anything was. `whole`, `reasons`: with the units that were
+        left out."""
         placed = await self._committer.commit(picture, plan.placements, now) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         claimants = {claim.unit for claim in plan.claims}
@@ -324,7 +327,6 @@ class DecideLoop:
                 waiting=len(plan.reasons),
                 shipped=plan.certificate.shipped,
             )
-            await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED, took_s=took_s)
         complete = placed == len(plan.placements) and claimed == claimants
         if complete or placed or claimed:
             self._lost = 0
@@ -332,4 +334,4 @@ class DecideLoop:
             # The write that won is on its way here, and wakes the loop. Should it never come, this must not spin.
             self.controller.queue.add_after(_CYCLE, min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(self._lost, 10)))
             self._lost += 1
-        return complete
+        return complete, bool(placed or claimed)

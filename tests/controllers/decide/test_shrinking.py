@@ -43,6 +43,15 @@ async def test_an_elastic_job_gives_up_its_newest_replicas_in_place_of_being_evi
         await eventually(lambda: has(world, "stretch") == (8, 8))
 
 
+async def test_what_else_such_a_decision_starts_is_recorded_with_the_plan_that_its_snapshot_leads_to() -> None:
+    async with hub(member("cfa", 2), member("cfb", 1, gpus=1), config=QUICK) as world:
+        await borrows(world, "stretch", 4)
+        await world.apply(leaves(40, a=0, b=16))
+        await settle(PROTECTED_S)
+        await world.apply(job("owner", "b", workers=0), job("other", "a", gpus=1, workers=0))
+        await eventually(lambda: has(world, "stretch") == (4, 8) and world.placed("other") == "cfb")
+
+
 async def test_an_elastic_job_whose_least_is_still_in_the_way_is_evicted_whole() -> None:
     async with hub(member("cfa", 2), config=QUICK) as world:
         await borrows(world, "stretch", 4)
