@@ -35,6 +35,7 @@ def trees(draw: st.DrawFn) -> QuotaTree:
             "max": most,
             "min": {name: min(amount, most.get(name, amount)) for name, amount in promised.items()},
             "policy": draw(policy),
+            "one_at_a_time": draw(st.sampled_from((False, False, False, True))),
             **draw(jobs),
             "attributes": draw(lending) | draw(per_user),
         }

@@ -12,6 +12,7 @@ from fleet.values.ports import Body, Store, StoredObject
 from fleet.values.untyped import text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
+    PODS_RUNNING_ANNOTATIONS,
     QUOTA,
     THRESHOLD_ANNOTATIONS,
     TREE_NAMESPACE,
@@ -25,8 +26,8 @@ def tree_object(store: Store) -> StoredObject | None:
 
 
 def read_tree(stored: StoredObject | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
-    """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
-    trees, so only a restored or hand-made one can be)."""
+    """The tree, each node's policy and turns as its Queue says; None when there is none that can be read (admission
+    refuses bad trees, so only a restored or hand-made one can be)."""
     by_path = {b.annotation(queue, ANNOTATION_QUOTA_FULLNAME): queue for queue in queues}
     policies = {path: text(b.spec_of(queue).get("queuePolicy")) for path, queue in by_path.items()}
     thresholds = {path: threshold_of(queue) for path, queue in by_path.items()}
@@ -36,6 +37,7 @@ def read_tree(stored: StoredObject | None, queues: Sequence[Body] = ()) -> Quota
                 stored.body["spec"],
                 {path: policy for path, policy in policies.items() if path and policy},
                 {path: least for path, least in thresholds.items() if path and least is not None},
+                {path for path, queue in by_path.items() if path and one_at_a_time(queue)},
             )
             if stored
             else None
@@ -62,6 +64,11 @@ class TreeReader:
         if self._read[0] != self.revision:
             self._read = (self.revision, read_tree(tree_object(self._store)))
         return self._read[1]
+
+
+def one_at_a_time(queue: Body) -> bool:
+    """Whether a Queue starts its next job only when all pods of the one before run."""
+    return next((text for name in PODS_RUNNING_ANNOTATIONS if (text := b.annotation(queue, name))), "") == "true"
 
 
 def threshold_of(queue: Body) -> int | None:

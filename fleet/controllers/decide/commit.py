@@ -28,10 +28,8 @@ from fleet.controllers.fields.rooms import Driver, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, dequeued, placed, result_text, waits
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.core.model.reason import Reason, named_to
-from fleet.core.model.unit import Unit
 from fleet.core.placement.packing.layout import domains
 from fleet.core.placement.reservation.heads import nominated
 from fleet.values.ports import Body, CommitResult, Key, StaleEpoch, StoredObject, StoreUnavailable, Write
@@ -81,7 +79,6 @@ class PlanCommitter:
     async def commit(self, picture: Picture, placements: Sequence[Placement], decided_at: float = 0.0) -> int:
         """How many were committed; fewer than given when something had changed."""
         racks = domains(picture.snapshot, {placement.unit: placement.member for placement in placements})
-        placements = _first_of(picture, placements)
         queues = reserving.Queues.of(self._hub)
         acts = [self._start(picture, queues, placement, racks.get(placement.unit, "")) for placement in placements]
         started = await self._commit(picture, acts)
@@ -375,19 +372,6 @@ def _without(pending: Sequence[_Act], lost: frozenset[str]) -> list[_Act]:
         if act.unit not in lost and not (broken and act.chained):
             rest.append(act)
     return rest
-
-
-def _first_of(picture: Picture, placements: Sequence[Placement]) -> Sequence[Placement]:
-    """Without those of queues that start one unit at a time, but the first of each."""
-    if not picture.one_by_one:
-        return placements
-    units = picture.snapshot.units
-    first: dict[str, Unit] = {}
-    for placement in placements:
-        unit = units[placement.unit]
-        if unit.leaf in picture.one_by_one:
-            first[unit.leaf] = min(unit, first.get(unit.leaf, unit), key=queue_order)
-    return [p for p in placements if first.get(units[p.unit].leaf or "", units[p.unit]).id == p.unit]
 
 
 def _untouched(body: Body) -> None:

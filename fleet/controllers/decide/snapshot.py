@@ -61,7 +61,6 @@ class Picture:
     snapshot: Snapshot
     sources: Mapping[str, Sources]
     tree: StoredObject | None
-    one_by_one: frozenset[str] = frozenset()  # leaves of which one unit starts at a time
     again_at: float | None = None  # epoch seconds at which it is another although nothing changed
     growing: tuple[str, ...] = ()  # units that have their room and ask for more
     elastic: tuple[str, ...] = ()  # units that wait, and may start smaller than they ask to be
@@ -246,10 +245,9 @@ class SnapshotBuilder:
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now, sweeps))
         config = self._waiting_config if self.unread() else self._config
-        waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
         sized = tuple(growing), tuple(elastic)
-        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, *sized)
+        return Picture(self._last, sources, stored_tree, self._waits.again_at, *sized)
 
     def _read(
         self, of: _Input, body: Body, unit_body: Body | None, tree: QuotaTree | None, clusters: Sequence[ClusterFields]

@@ -4,7 +4,8 @@ The queues' options of Kube Queue: the annotations `max-depth` and `wait-for-pod
 queues have it. A unit that is not considered is held for this decision and says its obstacle, so that the core
 need not know; so are jobs of a sweep beyond its bound (sweeps.py). All keep from starting only; a unit that is placed
 or Reserved stays. One whose pods do not run within a time is not waited for any longer: a queue must not stand still
-for an image that cannot be pulled.
+for an image that cannot be pulled. Of a queue that starts one at a time, the decision itself starts one at most
+(`QuotaNode.one_at_a_time`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.stopping import held_by, path_of, stops_of
+from fleet.bindings.trees import one_at_a_time
 from fleet.bindings.unit import BACKING_OFF, phase_of
 from fleet.controllers.queue.sweeps import Sweep, beyond
 from fleet.core.model.order import queue_order
@@ -22,7 +24,7 @@ from fleet.core.model.reason import named_to
 from fleet.core.model.unit import Phase, Unit
 from fleet.values.ports import Body, StoredObject
 from fleet.values.untyped import digits
-from fleet.wellknown import MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
+from fleet.wellknown import MAX_DEPTH_ANNOTATIONS
 
 PODS_RUN_S = 600.0
 
@@ -44,15 +46,11 @@ def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
     by_path = {path_of(queue): queue for queue in queues}
     stops = stops_of(by_path.values())
     for path, queue in by_path.items():
-        depth = digits(_first(queue, MAX_DEPTH_ANNOTATIONS))
-        turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true", held_by(stops, path))
+        depth = digits(next((text for name in MAX_DEPTH_ANNOTATIONS if (text := b.annotation(queue, name))), ""))
+        turns = Turns(depth, one_at_a_time(queue), held_by(stops, path))
         if path and turns != Turns():
             turns_by_path[path] = turns
     return turns_by_path
-
-
-def _first(queue: Body, names: Iterable[str]) -> str:
-    return next((text for name in names if (text := b.annotation(queue, name))), "")
 
 
 def starting(unit: Unit, pods: Iterable[PodView]) -> bool:
@@ -74,11 +72,6 @@ class Waits:
         self.again_at: float | None = None  # when to look again although nothing changed
         self._read: tuple[int, dict[str, Turns]] = (-1, {})
         self._waiters: dict[str, tuple[Unit, str, Unit]] = {}
-
-    @property
-    def one_by_one(self) -> frozenset[str]:
-        """Queues of which one unit starts at a time."""
-        return frozenset(path for path, turns in self._read[1].items() if turns.one_by_one)
 
     def look(
         self,

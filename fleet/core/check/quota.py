@@ -1,7 +1,8 @@
 """The checker's own sums of quota: the usage of every node, and the limit that one more gang would break.
 
 The sums come from the units, apart from the algebra of the planner. Four limits count at every node from the leaf to
-the root: `max` with max-jobs; `min` for work that may not be preempted; lend limits of other nodes; and user limits.
+the root: `max` with max-jobs and the starts of one decision; `min` for work that may not be preempted; lend limits of
+other nodes; and user limits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.model.unit import Unit
 from fleet.core.quota.guarantee import capacity, guarantees, with_potential
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.tree import MAX_JOBS, STARTS, QuotaTree
 from fleet.core.snapshot import Snapshot
 
 _TEXTS = {
@@ -60,7 +61,7 @@ class ChargeSums:
 
     def start(self, unit: Unit) -> Violation | None:
         """Charge a unit, unless it breaks a limit: that one."""
-        amounts = _counted(unit)
+        amounts = {**_counted(unit), STARTS: 1}
         broken = self._broken(unit, amounts)
         if broken is None:
             self._charge(unit, amounts, 1)
@@ -109,7 +110,7 @@ class ChargeSums:
             return {name: promised.get(name, 0) for name in sorted(self._promises.resources)}
         if account.rule is Rule.USER_MAX:
             return self._tree.user_caps[account.node].of(account.user)
-        return self._tree.nodes[account.node].max
+        return self._tree.nodes[account.node].limits
 
     def _unlent(self, unit: Unit) -> Violation | None:
         """As `broken`, where amounts that nodes do not lend count as used by them."""

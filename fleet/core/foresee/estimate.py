@@ -244,7 +244,10 @@ def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | 
     far = {unit for _, _, unit in sorted(behind)[_BEHIND_MOST:]}
     held = [unit for unit in waiting if unit.waits_turn and unit.id not in far]
     considered = tuple(replace(unit, held=False, held_why="", waits_turn=False) for unit in held)
-    return snapshot.apply(SnapshotChanges(put_units=considered, removed_units=tuple(sorted(far))))
+    tree = snapshot.tree.in_any_number() if snapshot.tree is not None else None
+    return snapshot.apply(
+        SnapshotChanges(put_units=considered, removed_units=tuple(sorted(far)), tree=tree, new_tree=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -73,16 +73,20 @@ def parse_tree(
     spec: Mapping[str, Any] | None,
     policies: Mapping[str, str] | None = None,
     thresholds: Mapping[str, int] | None = None,
+    one_at_a_time: Container[str] = (),
 ) -> QuotaTree:
-    """The tree as the decider wants it. `policies` and `thresholds`: of its Queue, by path of the node. Raises
-    BadTree."""
+    """The tree as the decider wants it. `policies`, `thresholds`: of its Queue, by path of the node; `one_at_a_time`:
+    the nodes whose Queue starts one unit at a time. Raises BadTree."""
     root, flaws = _read(spec)
     if flaws or root is None:
         raise BadTree(tuple(flaws))
     policies, thresholds = policies or {}, thresholds or {}
     nodes = {
         node.path: _quota_node(
-            node, policies.get(node.path, "Priority"), thresholds.get(node.path, PRIORITY_THAT_BLOCKS)
+            node,
+            policies.get(node.path, "Priority"),
+            thresholds.get(node.path, PRIORITY_THAT_BLOCKS),
+            node.path in one_at_a_time,
         )
         for node in _walk(root)
     }
@@ -136,7 +140,7 @@ def _weight(attributes: Mapping[str, str]) -> None:
             raise BadQuantity(f"must be a whole number above zero, {LARGEST_WEIGHT} at most")
 
 
-def _quota_node(node: _Node, policy: str, threshold: int) -> QuotaNode:
+def _quota_node(node: _Node, policy: str, threshold: int, one_at_a_time: bool) -> QuotaNode:
     rate = oversell_rate(_attributes(node))
     return QuotaNode(
         path=node.path,
@@ -150,6 +154,7 @@ def _quota_node(node: _Node, policy: str, threshold: int) -> QuotaNode:
         policy=policy,
         threshold=threshold,
         require_queue=node.text.get("requireQueue") is True,
+        one_at_a_time=one_at_a_time,
     )
 
 

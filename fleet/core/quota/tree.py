@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleet.core.model.unit import Unit
 from fleet.core.quota.users import UserCaps, user_caps
 from fleet.values.quantity import BadQuantity
 
 MAX_JOBS = "kube-queue/max-jobs"
+STARTS = "fleet.io/starts"  # one for each unit that a decision starts below a node that starts one at a time
 PRIORITY_THAT_BLOCKS = 4  # of an Intelligent queue that does not say
 
 
@@ -29,6 +30,12 @@ class QuotaNode:
     policy: str = "Priority"  # of its Queue: Priority | Block | Intelligent
     threshold: int = PRIORITY_THAT_BLOCKS  # of an Intelligent queue: a unit of this priority or above blocks it
     require_queue: bool = False  # no policy takes gangs past the queues of the leaves below it
+    one_at_a_time: bool = False  # one decision starts one unit below it at most, as its Queue says
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """The most that may be charged to it, by resource."""
+        return {**self.max, STARTS: 1} if self.one_at_a_time else self.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,16 @@ class QuotaTree:
         if node is None:
             return False
         return node.policy == "Block" or (node.policy == "Intelligent" and unit.priority >= node.threshold)
+
+    def starts_one(self, leaf: str) -> bool:
+        """Whether one decision starts one unit at most of the leaf, or below a node above it."""
+        return any(self.nodes[node].one_at_a_time for node in self.ancestors(leaf))
+
+    def in_any_number(self) -> QuotaTree:
+        """The tree that starts as many units at once as there is room for."""
+        if not any(node.one_at_a_time for node in self.nodes.values()):
+            return self
+        return QuotaTree(self.root, {path: replace(node, one_at_a_time=False) for path, node in self.nodes.items()})
 
     def queue_required_by(self, path: str) -> str:
         """The node, of those from here up to the root, that lets no policy pass the queue; "" for none."""

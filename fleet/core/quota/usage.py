@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.guarantee import Guarantees
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.tree import MAX_JOBS, STARTS, QuotaTree
 from fleet.core.quota.users import account, split
 
 _NOTHING: Mapping[str, int] = {}
@@ -57,6 +57,13 @@ def request_of(unit: Unit) -> Amounts:
     return Amounts.of(charged)
 
 
+def start_of(unit: Unit, tree: QuotaTree | None, request: Amounts) -> Amounts:
+    """The charge of a unit that starts, where `request` is its charge once it runs."""
+    if tree is None or unit.leaf is None or not tree.starts_one(unit.leaf):
+        return request
+    return request.plus(Amounts.of({STARTS: 1}))
+
+
 def account_of(tree: QuotaTree, unit: Unit) -> str | None:
     """Where a unit's work is charged, as `Usage` takes it: its leaf, with its user where the leaf's line caps users;
     None outside quota."""
@@ -88,7 +95,7 @@ class Usage:
         self._tree = tree
         self._used: dict[str, dict[str, int]] = {path: {} for path in tree.nodes}
         self._own = set(tree.nodes)  # the nodes whose amounts no copy shares
-        self._limits = {path: dict(node.max) for path, node in tree.nodes.items()}
+        self._limits = {path: dict(node.limits) for path, node in tree.nodes.items()}
         self._paths: dict[str, tuple[str, ...]] = {}
         self._capped: dict[str, list[str]] = {}  # of a path, where the user's usage counts
         self._kept: Mapping[str, Mapping[str, int]] = promises.reserves if promises is not None else {}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 
-from fleet.controllers.decide.commit import _first_of
-from fleet.controllers.decide.snapshot import Picture
+from fleet.core.decide import decide
 from fleet.core.model.order import queue_order
-from fleet.core.model.plan import Placement
-from tests.builders import snapshot, unit
+from tests.builders import NOW, member, snapshot, tree, unit
 
 
 def test_a_queue_is_ordered_by_priority_then_enqueue_time_then_name_then_id() -> None:
@@ -28,6 +26,7 @@ def test_a_queue_that_starts_one_unit_at_a_time_starts_the_first_in_queue_order(
     later, first = (
         unit(key).queue("root/a").since(60).having(name=f"team/{name}") for key, name in (("0", "second"), ("1", "one"))
     )
-    picture = Picture(snapshot(later, first), {}, None, frozenset({"root/a"}))
-    placements = [Placement("0", "m"), Placement("1", "m")]
-    assert _first_of(picture, placements) == placements[1:]
+    world = snapshot(later, first, member("x").nodes(1), tree(a={"one_at_a_time": True}))
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert [placement.unit for placement in plan.placements] == ["1"]
+    assert plan.reasons["0"].text == "root/a starts one job at a time, and another one starts now"

@@ -21,7 +21,7 @@ from fleet.core.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import RankedUnits, UnitGroup
 from fleet.core.quota.tree import QuotaTree
-from fleet.core.quota.usage import Usage
+from fleet.core.quota.usage import Usage, start_of
 from fleet.core.snapshot import Snapshot
 from fleet.core.snapshot.backlog import Lot
 from fleet.values.times import instant
@@ -133,7 +133,7 @@ class Grouping:
             ids=lot.ids,
             shape=self._shapes[alike],
             eligibility=policies.of(unit),
-            request=self._requests.of(unit),
+            request=start_of(unit, tree, self._requests.of(unit)),
             block=tree is not None and tree.stopped_by(unit),
             leaf=unit.leaf,
             priority=unit.priority,

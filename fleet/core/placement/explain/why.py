@@ -23,7 +23,7 @@ from fleet.core.placement.greedy.greedy import GreedyOutcome
 from fleet.core.placement.greedy.situation import Situation
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.tiers import Tier
-from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.tree import MAX_JOBS, STARTS
 from fleet.core.quota.usage import FIRM, Refusal, Usage, request_of
 from fleet.core.quota.users import account, split
 from fleet.values.times import instant
@@ -196,6 +196,8 @@ class Explainer:
         """The reason of a refusal. Quota that claims reserve there is told apart from quota in use: the victims may
         still use it."""
         reason = quota_reason(refusal)
+        if reason.code is Code.NOT_ITS_TURN:
+            return reason
         at = account(refusal.node, refusal.user) if refusal.user else refusal.node
         claims = [
             c for c, _ in self._situation.unstarted_claims if c.account is not None and at in usage.path(c.account)
@@ -263,6 +265,9 @@ def _and_more(named: Sized) -> str:
 
 def quota_reason(refusal: Refusal) -> Reason:
     """The reason of a refusal by a limit of the quota tree."""
+    if refusal.resource == STARTS:
+        why = f"{refusal.node} starts one job at a time, and another one starts now"
+        return Reason(Code.NOT_ITS_TURN, {"why": why})
     if refusal.user:
         code = Code.USER_LIMIT
     elif refusal.firm:
