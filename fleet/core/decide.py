@@ -5,21 +5,24 @@ The steps are numbered in `decide`. Each is a function from values to values. No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import replace
 
 from fleet.core.check import Violation, check
-from fleet.core.model.plan import Certificate, Placement, Plan
+from fleet.core.model.plan import Certificate, Head, Placement, Plan
+from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Unit
 from fleet.core.placement.explain.why import reasons
 from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, worth
-from fleet.core.placement.greedy.situation import Situation, claims_of, sort, with_claims, with_heads
+from fleet.core.placement.greedy.situation import Pairs, Situation, claims_of, sort, with_claims, with_heads
 from fleet.core.placement.linked.improve import improve
 from fleet.core.placement.preemption.preempt import NOTHING_FOUND, PlanVictims, preempt
 from fleet.core.placement.preemption.victims import VictimSolver
 from fleet.core.placement.problem import Solver
+from fleet.core.placement.sizes.sizing import sizing
 from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
+from fleet.core.snapshot.surplus import at_least
 
 VICTIMS_PART = 0.5  # of the time of a solve, for finding victims
 PARTS = ("greedy", "solver", "reclaim", "reasons", "check")  # of a decision, in their order; the last to its end
@@ -50,7 +53,7 @@ def decide(
     problems = snapshot.problems()
     if problems:
         raise BadSnapshot(problems)
-    situation = sort(snapshot, now)  # 1: units in groups with their tiers, room, usage
+    situation = sort(at_least(snapshot), now)  # 1: units in groups with their tiers, room, usage
     situation = with_claims(situation)  # 2: claims start, or keep their room
     situation = with_heads(situation)  # 3: heads, each with a member
     greedy = settle(situation, situation.profile(), ())  # 4: start, or else reserve, in service order
@@ -61,7 +64,7 @@ def decide(
     situation, outcome, preemption = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
     certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut)
     mark("reasons")
-    plan = _plan(situation, outcome, certificate, preemption)  # 7: one reason for each unit that waits
+    plan = _plan(snapshot, situation, outcome, certificate, preemption)  # 7: sizes; a reason for each unit that waits
     certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached)))
     plan = replace(plan, certificate=certificate)
     mark("check")
@@ -71,26 +74,59 @@ def decide(
         return plan
     certificate = replace(certificate, bounds=tuple(sorted(bounds)))
     plan = replace(plan, certificate=certificate)
-    outcome, plan = _repaired(situation, outcome, plan, violations, preemption)  # 9: without what the checker refuses
+    outcome, plan = _repaired(
+        snapshot, situation, outcome, plan, violations, preemption
+    )  # 9: without what the checker refuses
     if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
         return plan
     certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
     return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
 
 
-def _plan(situation: Situation, outcome: GreedyOutcome, certificate: Certificate, preemption: PlanVictims) -> Plan:
+def _plan(
+    snapshot: Snapshot,
+    situation: Situation,
+    outcome: GreedyOutcome,
+    certificate: Certificate,
+    preemption: PlanVictims,
+    sizes_kept: Collection[str] = (),
+) -> Plan:
+    """`snapshot`: with the surplus of elastic units; `sizes_kept`: units that keep the size that they have."""
     placed = [*situation.first, *outcome.placed]
+    sizes = sizing(snapshot, situation, placed, outcome.profile, sizes_kept)
+    placed = sizes.starts
+    outcome = replace(outcome, placed=placed[len(situation.first) :])
+    started = {candidate.unit.id for candidate, _ in placed} | situation.new
+    heads = situation.head_choice.plan_heads(outcome.profile.spans, started, situation.now)
+    heads = (*heads, *_late_heads(snapshot, placed, sizes.late, heads))
+    placed = [pair for pair in placed if pair[0].unit.id not in sizes.late]
     crossing = {head.candidate.unit.id for head in situation.head_choice.heads if head.crossing}
     crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
     grows = situation.growing(outcome.placed)
     placements = tuple(
-        Placement(unit.id, member, _share_until(situation, unit) if unit.id in crossing else None, unit.id in grows)
+        Placement(
+            unit.id,
+            member,
+            _share_until(situation, unit) if unit.id in crossing else None,
+            unit.id in grows,
+            sizes.larger.get(unit.id, ()),
+        )
         for unit, member in ((candidate.unit, member) for candidate, member in placed)
     )
-    started = {candidate.unit.id for candidate, _ in placed} | situation.new
     said = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
-    named = situation.head_choice.plan_heads(outcome.profile.spans, started, situation.now)
-    return Plan(placements, said, certificate, preemption.evictions, preemption.claims, named)
+    said |= {key: Reason(Code.PODS_LEAVE, {"member": member}) for key, member in sizes.late.items()}
+    return Plan(placements, said, certificate, preemption.evictions, preemption.claims, heads, sizes.resizes)
+
+
+def _late_heads(snapshot: Snapshot, placed: Pairs, late: Container[str], others: Iterable[Head]) -> list[Head]:
+    """The heads among the units that start once pods have left: they keep their turn. `others`: heads that wait on."""
+    leaves = {snapshot.units[head.unit].leaf for head in others}
+    heads: list[Head] = []
+    for unit in (candidate.unit for candidate, _ in placed if candidate.unit.id in late):
+        if unit.head is not None and unit.leaf not in leaves:
+            leaves.add(unit.leaf)
+            heads.append(Head(unit.id, unit.head))
+    return heads
 
 
 def _share_until(situation: Situation, unit: Unit) -> float:
@@ -101,23 +137,31 @@ def _share_until(situation: Situation, unit: Unit) -> float:
 
 
 def _repaired(
-    situation: Situation, outcome: GreedyOutcome, plan: Plan, violations: Sequence[Violation], preemption: PlanVictims
+    snapshot: Snapshot,
+    situation: Situation,
+    outcome: GreedyOutcome,
+    plan: Plan,
+    violations: Sequence[Violation],
+    preemption: PlanVictims,
 ) -> tuple[GreedyOutcome, Plan]:
     """The plan without the starts that the checker refuses: filled up once, and checked; later refusals are dropped for
     good. In the end, a plan that starts and evicts nothing."""
-    snapshot, now = situation.snapshot, situation.now
+    now = situation.now
     refused: dict[str, str] = {}
+    sizes_kept: set[str] = set()
     certificate = plan.certificate
     for fill in (True, False):
-        if any(violation.unit not in _starts(situation, outcome) for violation in violations) and preemption.claims:
+        units = {violation.unit for violation in violations}
+        if units - _starts(situation, outcome).keys() and preemption.claims:
             situation, preemption = _without_evictions(situation), NOTHING_FOUND
         starts = _starts(situation, outcome)
-        refused |= {violation.unit: starts[violation.unit] for violation in violations if violation.unit in starts}
+        sizes_kept |= units
+        refused |= {key: starts[key] for key in starts.keys() & units}
         pairs = [pair for pair in outcome.placed if pair[0].unit.id not in refused]
         first = [pair for pair in situation.first if pair[0].unit.id not in refused]
         waiting = [pair for pair in situation.first if pair[0].unit.id in refused]
         situation = replace(situation, first=first, claims=(*situation.claims, *claims_of(waiting, now)))
-        chosen = situation.head_choice.without({violation.unit for violation in violations})
+        chosen = situation.head_choice.without(units)
         situation = replace(situation, head_choice=chosen)
         profile = situation.after(pairs)
         outcome = (
@@ -125,7 +169,7 @@ def _repaired(
         )
         outcome = replace(outcome, out={**outcome.out, **refused})
         why = f"the checker dropped {len(refused)}: {violations[0].text}"
-        plan = _plan(situation, outcome, replace(certificate, why=why), preemption)
+        plan = _plan(snapshot, situation, outcome, replace(certificate, why=why), preemption, sizes_kept)
         bounds = set(certificate.bounds)
         violations = check(snapshot, plan, now=now, reached=bounds)
         if not violations:
@@ -136,7 +180,8 @@ def _repaired(
     claims = (*situation.claims, *claims_of(situation.first, now))
     situation = replace(situation, first=[], claims=claims)
     why = f"the checker refused everything: {violations[0].text}"
-    return nothing, _plan(situation, nothing, replace(certificate, why=why), NOTHING_FOUND)
+    certificate = replace(certificate, why=why)
+    return nothing, _plan(snapshot, situation, nothing, certificate, NOTHING_FOUND, snapshot.units)
 
 
 def _starts(situation: Situation, outcome: GreedyOutcome) -> dict[str, str]:

@@ -215,10 +215,8 @@ class DecideLoop:
             took_s = self._hub.clock.monotonic() - began
             left, spared = await self._spared(picture, plan, now)
             kept = {key: why for key, why in reasons.items() if key not in spared}
-            complete, changes = await self._carry_out(picture, whole, left, kept, now)
-            if changes:
-                await self._recorder.record(picture.snapshot, plan, left, now=now, seed=SEED, took_s=took_s)
-            plan, complete = left, complete and not spared
+            complete = await self._carry_out(picture, whole, (plan, left), kept, now, took_s) and not spared
+            plan = left
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
                 found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
@@ -307,10 +305,17 @@ class DecideLoop:
         return not unread or (silent and any(members.ready(name) for name in members.names()))
 
     async def _carry_out(
-        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float
-    ) -> tuple[bool, bool]:
-        """Whether all of the plan was committed, and whether anything was. `whole`, `reasons`: with the units that were
-        left out."""
+        self,
+        picture: Picture,
+        whole: Picture,
+        plans: tuple[Plan, Plan],
+        reasons: Mapping[str, Reason],
+        now: float,
+        took_s: float,
+    ) -> bool:
+        """Whether all was committed. `whole`, `reasons`: with the units that were left out; `plans`: as decided, and
+        the part to commit; `took_s`: until there was the plan."""
+        decision, plan = plans
         placed = await self._committer.commit(picture, plan.placements, now) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         claimants = {claim.unit for claim in plan.claims}
@@ -327,6 +332,7 @@ class DecideLoop:
                 waiting=len(plan.reasons),
                 shipped=plan.certificate.shipped,
             )
+            await self._recorder.record(picture.snapshot, decision, plan, now=now, seed=SEED, took_s=took_s)
         complete = placed == len(plan.placements) and claimed == claimants
         if complete or placed or claimed:
             self._lost = 0
@@ -334,4 +340,4 @@ class DecideLoop:
             # The write that won is on its way here, and wakes the loop. Should it never come, this must not spin.
             self.controller.queue.add_after(_CYCLE, min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(self._lost, 10)))
             self._lost += 1
-        return complete, bool(placed or claimed)
+        return complete

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Mapping
 from fleet.core.check.claims import claims_of, evictions, going, quota_broken, room_broken
 from fleet.core.check.packer import first_unpackable
 from fleet.core.check.quota import ChargeSums
+from fleet.core.check.sizes import as_started, resizes_broken, start_unsound
 from fleet.core.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.model.effort import Effort
@@ -21,7 +22,8 @@ from fleet.core.model.matching import member_bars
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.snapshot import Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
+from fleet.core.snapshot.surplus import at_least
 
 
 def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | None = None) -> tuple[Violation, ...]:
@@ -30,26 +32,48 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
     gang which is refused."""
     effort = Effort(reached)
     starts, violations = _starts(snapshot, plan, now)
+    started = _started(snapshot, plan, starts)
     sums = ChargeSums(snapshot)
     charged: dict[str, str] = {}
     for key, member in starts.items():
-        broken = sums.start(snapshot.units[key])
+        broken = sums.start(started.units[key])
         if broken is not None:
             violations.append(broken)
         else:
             charged[key] = member
     violations += _block_order(snapshot, starts, now)
-    violations += _room(snapshot, starts, effort)
-    claims, unsound = claims_of(snapshot, plan, charged, now)
-    victims, kept = evictions(snapshot, plan, {claim.unit for claim in plan.claims}, now)
-    violations += [*unsound, *kept]
-    if claims.members:
-        leaving = going(snapshot, victims, now)
-        violations += room_broken(snapshot, claims, leaving, effort)
-        violations += quota_broken(snapshot, claims, leaving, sums)
+    violations += _room(started, starts, effort)
+    violations += resizes_broken(snapshot, plan, starts, started, sums, effort)
+    violations += _claims(snapshot, plan, charged, sums, now, effort)
     violations += _heads(snapshot, plan, starts, now)
     violations += _reasons(snapshot, plan)
     return tuple(violations)
+
+
+def _started(snapshot: Snapshot, plan: Plan, starts: Container[str]) -> Snapshot:
+    """The snapshot in which units have the size that they start with."""
+    sized = {placement.unit: placement.sizes for placement in plan.placements if placement.sizes}
+    units = tuple(as_started(snapshot.units[key], sizes) for key, sizes in sized.items() if key in starts)
+    return snapshot.apply(SnapshotChanges(put_units=units)) if units else snapshot
+
+
+def _claims(
+    actual: Snapshot, plan: Plan, starts: Mapping[str, str], sums: ChargeSums, now: float, effort: Effort
+) -> Iterable[Violation]:
+    """The rules about claims and victims, in the fleet without the surplus of elastic units, which gives way to all.
+    `sums`: of the actual snapshot, with what starts."""
+    snapshot = at_least(actual)
+    claims, unsound = claims_of(snapshot, plan, starts, now)
+    victims, kept = evictions(snapshot, plan, {claim.unit for claim in plan.claims}, now)
+    yield from (*unsound, *kept)
+    if claims.members:
+        leaving = going(snapshot, victims, now)
+        yield from room_broken(snapshot, claims, leaving, effort)
+        if snapshot is not actual:
+            sums = ChargeSums(snapshot)
+            for key in starts:
+                sums.charge(snapshot.units[key])
+        yield from quota_broken(snapshot, claims, leaving, sums)
 
 
 def _starts(snapshot: Snapshot, plan: Plan, now: float) -> tuple[dict[str, str], list[Violation]]:
@@ -68,6 +92,8 @@ def _starts(snapshot: Snapshot, plan: Plan, now: float) -> tuple[dict[str, str],
             violations.append(Violation(Rule.NOT_WAITING, unit.id, f"{unit.name} is {unit.phase} already"))
         else:
             starts[placement.unit] = placement.member
+            problem = start_unsound(unit, placement.sizes)
+            violations += [Violation(Rule.SIZE_UNSOUND, unit.id, f"{unit.name} {problem}")] if problem else []
             violations += _alone(snapshot, unit, placement.member, now)
     return starts, violations
 

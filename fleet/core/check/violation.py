@@ -43,6 +43,11 @@ class Rule(StrEnum):
     CLAIM_TOO_SMALL = "ClaimTooSmall", "A claim has room and quota once the victims are gone."
     CLAIM_TAKEN = "ClaimTaken", "No other unit starts in room or quota that is claimed."
     HEAD_UNSOUND = "HeadUnsound", "A head waits, may start, is its leaf's only one, and collects where it may go."
+    SIZE_UNSOUND = (
+        "SizeUnsound",
+        "A unit has a size between its least and what it asks for, and changes it once settled.",
+    )
+    SIZE_TOO_LARGE = "SizeTooLarge", "A unit grows only into room and quota that are free beside all that starts."
     REASON_MISSING = "NoReason", "Every unit that waits on has one reason."
     REASON_EXTRA = "ReasonForNobody", "No other unit has a reason."
 

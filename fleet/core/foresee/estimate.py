@@ -38,6 +38,7 @@ from fleet.core.foresee.quantiles import four_fifths, quantile
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code, Reason, Severity
 from fleet.core.model.unit import Phase, Unit
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 
 SAMPLES = 20
@@ -244,10 +245,13 @@ def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | 
     far = {unit for _, _, unit in sorted(behind)[_BEHIND_MOST:]}
     held = [unit for unit in waiting if unit.waits_turn and unit.id not in far]
     considered = tuple(replace(unit, held=False, held_why="", waits_turn=False) for unit in held)
-    tree = snapshot.tree.in_any_number() if snapshot.tree is not None else None
-    return snapshot.apply(
-        SnapshotChanges(put_units=considered, removed_units=tuple(sorted(far)), tree=tree, new_tree=True)
-    )
+    changes = SnapshotChanges(considered, tuple(sorted(far)), tree=_in_any_number(snapshot.tree), new_tree=True)
+    return snapshot.apply(changes)
+
+
+def _in_any_number(tree: QuotaTree | None) -> QuotaTree | None:
+    """The tree in which no queue starts one unit at a time."""
+    return tree.in_any_number() if tree is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ _ASKED: Mapping[Code, tuple[ChangeKind, ...]] = {
     Code.NO_LEAF: (),
     Code.NO_MEMBERS: (),
     Code.ROOM_CLAIMED: (),
+    Code.PODS_LEAVE: (),
     Code.ADMISSION_CHECKS: (),
 }
 _EVERY = (ChangeKind.REPLICAS, ChangeKind.PRIORITY, ChangeKind.MEMBER, ChangeKind.QUOTA, ChangeKind.NODES)

@@ -124,6 +124,11 @@ class Bounds:
     cuts: int = 8
     """Answers to one question about victims that turn out not to suffice."""
 
+    # Sizes of elastic units.
+    size_tries: int = 300
+    """Layouts of members that are tried for the sizes of units that give up room. Past it, the other units go to their
+    least."""
+
     # The checker.
     check_tries: int = 64
     """Gangs for which all others on the same nodes are packed anew. Past them, a gang that does not fit is refused."""

@@ -14,12 +14,24 @@ from fleet.core.model.unit import Nomination
 class Placement:
     """Unit `unit` starts whole in `member`. `share_until`: where it starts from a head's reservation, the epoch second
     until which it then counts as within its leaf's share. `grows`: some of its pods need nodes that an autoscaler of
-    the member has to add."""
+    the member has to add. `sizes`: the replicas of the components that start with more than the least."""
 
     unit: str
     member: str
     share_until: float | None = None
     grows: bool = False
+    sizes: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """Unit `unit`, which runs in `member`, has so many replicas of the components in `sizes` from now on. `serves`: the
+    unit that starts once the pods are gone; "" where it grows."""
+
+    unit: str
+    member: str
+    sizes: tuple[tuple[str, int], ...]
+    serves: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +149,4 @@ class Plan:
     evictions: tuple[Eviction, ...] = ()
     claims: tuple[RoomClaim, ...] = ()
     heads: tuple[Head, ...] = ()
+    resizes: tuple[SizeChange, ...] = ()

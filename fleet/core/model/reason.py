@@ -54,6 +54,7 @@ class Code(StrEnum):
     DATA_MISSING = "DataMissing"
     DECIDER_FAILED = "DeciderFailed"
     TOO_COSTLY = "TooCostly"
+    PODS_LEAVE = "PodsLeave"
 
 
 OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)  # a limit of the tree
@@ -125,6 +126,9 @@ TABLE: Mapping[Code, Entry] = {
     Code.NO_MEMBERS: Entry(Severity.WARNING, "no member has joined yet; join one with `fleet join`"),
     Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after attempt {attempts}", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
+    Code.PODS_LEAVE: Entry(
+        Severity.INFO, "starts in member {member} once elastic jobs have given up pods for it", ("member",)
+    ),
     Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
     Code.NOT_ITS_TURN: Entry(Severity.INFO, "{why}", ("why",)),
     Code.AFTER: Entry(Severity.INFO, "starts after {jobs}", ("jobs",)),

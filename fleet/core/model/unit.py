@@ -84,6 +84,35 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """The `replicas` of one component that an elastic unit gives up together: `visible` of their pods are shown by the
+    inventory, and hold the amounts of `seats`, one for each node (`Seat.free` as in the unit's own seats)."""
+
+    component: str
+    replicas: int
+    visible: int = 0
+    seats: tuple[Seat, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticSizes:
+    """The sizes of a unit that may have another one than it has. A waiting unit stands with the least replicas that it
+    can start with, and any other with what it is charged.
+
+    `whole` is all that it asks for, () where that is what it has. `steps` has its elastic components in the order in
+    which they grow, each with the replicas by which it changes at once. `surplus` are the steps down to its least, the
+    first to go first; the pods of the first `leaving` of them are on their way out. `settled`: every pod that it
+    was given has a node; it is resized only then."""
+
+    whole: tuple[Component, ...] = ()
+    steps: tuple[tuple[str, int], ...] = ()
+    surplus: tuple[Step, ...] = ()
+    leaving: int = 0
+    settled: bool = True
+    shrunk_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Room for one waiting unit, kept in one member until an epoch second, while the victims leave it."""
 
@@ -156,6 +185,7 @@ class Unit:
     checkpoint_at: float | None = None  # its work up to then is not lost when it is evicted
     leaving_s: float = 0.0  # an eviction keeps its room for so long (notice and grace), and its work stands still
     leaving_at: float | None = None  # of an evicting unit: since when it leaves
+    sizes: ElasticSizes | None = None  # of a unit that may have another size than it has
     generation: str = field(default="", compare=False)
 
     @property

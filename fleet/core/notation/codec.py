@@ -16,7 +16,7 @@ from typing import Any
 
 from fleet.core.decide import BadSnapshot, decide
 from fleet.core.model.member import Member
-from fleet.core.model.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said
+from fleet.core.model.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said, SizeChange
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.core.notation import byhand, bytype
@@ -27,7 +27,7 @@ from fleet.core.snapshot import Config, Snapshot
 VERSION = bytype.VERSION
 MOST_SECONDS = bytype.MOST_SECONDS
 SNAPSHOT = ("members", "units", "tree", "config", "now")
-PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads")
+PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads", "resizes")
 DECISION = ("now", "seed", "snapshot", "plan")
 
 
@@ -116,7 +116,12 @@ def encode_plan(plan: Plan) -> Json:
         "certificate": encode(plan.certificate),
         **{
             name: encode(items)
-            for name, items in (("evictions", plan.evictions), ("claims", plan.claims), ("heads", plan.heads))
+            for name, items in (
+                ("evictions", plan.evictions),
+                ("claims", plan.claims),
+                ("heads", plan.heads),
+                ("resizes", plan.resizes),
+            )
             if items
         },
     }
@@ -125,8 +130,8 @@ def encode_plan(plan: Plan) -> Json:
 def decode_plan(document: object) -> Plan:
     """Raises BadSnapshot, which names the field."""
     data = _document(document, "Plan", PLAN)
-    names = ("placements", "evictions", "claims", "heads")
-    placements, evictions, claims, heads = (listed(data.get(name, []), name) for name in names)
+    names = ("placements", "evictions", "claims", "heads", "resizes")
+    placements, evictions, claims, heads, resizes = (listed(data.get(name, []), name) for name in names)
     reasons = data.get("reasons", {})
     if not isinstance(reasons, Mapping):
         raise BadSnapshot([("reasons", "is not an object")])
@@ -137,6 +142,7 @@ def decode_plan(document: object) -> Plan:
         tuple(decode(Eviction, item, f"evictions[{i}]") for i, item in enumerate(evictions)),
         tuple(decode(RoomClaim, item, f"claims[{i}]") for i, item in enumerate(claims)),
         tuple(decode(Head, item, f"heads[{i}]") for i, item in enumerate(heads)),
+        tuple(decode(SizeChange, item, f"resizes[{i}]") for i, item in enumerate(resizes)),
     )
 
 

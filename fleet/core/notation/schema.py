@@ -22,7 +22,7 @@ from typing import Any
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
-from fleet.core.model.plan import Certificate, Eviction, Head, Placement, RoomClaim
+from fleet.core.model.plan import Certificate, Eviction, Head, Placement, RoomClaim, SizeChange
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.core.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
@@ -124,6 +124,7 @@ def _plan_properties(maker: _Maker) -> Json:
         "evictions": {"type": "array", "items": maker.of(Eviction), "description": "Who leaves, and for whom."},
         "claims": {"type": "array", "items": maker.of(RoomClaim), "description": "Room that is kept, and for whom."},
         "heads": {"type": "array", "items": maker.of(Head), "description": "For whom room is collected."},
+        "resizes": {"type": "array", "items": maker.of(SizeChange), "description": "Who gets or gives up replicas."},
     }
 
 

@@ -44,7 +44,8 @@ class HeldUnits:
 class Backlog:
     """`lots` of those that wait; `odd`: waiting units that something singular holds for (backing off, with a claim, a
     head), by id; `holding`: placed and evicting units, by id; `holders`: the same, counted by what they are charged;
-    `unseen`: those of them that have pods which the inventory does not show; `wrong`: contradictions, by unit."""
+    `unseen`: those of them that have pods which the inventory does not show; `sized`: those of them that may have
+    another size; `wrong`: contradictions, by unit."""
 
     tree: QuotaTree | None
     lots: Mapping[Key, Lot]
@@ -52,6 +53,7 @@ class Backlog:
     holding: Mapping[str, Unit]
     holders: Mapping[Key, HeldUnits]
     unseen: Mapping[str, Unit]
+    sized: Mapping[str, Unit]
     wrong: Mapping[str, tuple[tuple[str, str], ...]]
 
     @staticmethod
@@ -82,7 +84,8 @@ class Backlog:
         for unit in holding.values():
             _count(held, tree, unit, 1)
         unseen = {key: unit for key, unit in holding.items() if _is_unseen(unit)}
-        return Backlog(tree, lots, odd, holding, held, unseen, wrong)
+        sized = {key: unit for key, unit in holding.items() if unit.sizes is not None}
+        return Backlog(tree, lots, odd, holding, held, unseen, sized, wrong)
 
     def changed(
         self, tree: QuotaTree | None, before: Mapping[str, Unit], put: Iterable[Unit], removed: Iterable[str]
@@ -91,7 +94,7 @@ class Backlog:
         new: dict[str, Unit | None] = dict.fromkeys(removed)
         new.update((unit.id, unit) for unit in put)
         moves: dict[Key, tuple[list[Unit], list[Unit]]] = {}
-        odd, holding, unseen = dict(self.odd), dict(self.holding), dict(self.unseen)
+        odd, holding, unseen, sized = dict(self.odd), dict(self.holding), dict(self.unseen), dict(self.sized)
         holders, wrong = dict(self.holders), dict(self.wrong)
         for key, unit in new.items():
             old = before.get(key)
@@ -102,6 +105,7 @@ class Backlog:
                 if old.phase is not Phase.WAITING:
                     del holding[key]
                     unseen.pop(key, None)
+                    sized.pop(key, None)
                     _count(holders, tree, old, -1)
                 elif is_odd(old):
                     del odd[key]
@@ -112,8 +116,8 @@ class Backlog:
                     if unit.member is None:
                         wrong[key] = _contradictions(key, unit)
                     holding[key] = unit
-                    if _is_unseen(unit):
-                        unseen[key] = unit
+                    _index(unseen, unit, _is_unseen(unit))
+                    _index(sized, unit, unit.sizes is not None)
                     _count(holders, tree, unit, 1)
                 elif is_odd(unit):
                     odd[key] = unit
@@ -127,7 +131,7 @@ class Backlog:
                 lots[lot] = Lot(lot[0], alike, [unit.id for unit in alike])
             else:
                 lots.pop(lot, None)
-        return Backlog(tree, lots, odd, holding, holders, unseen, wrong)
+        return Backlog(tree, lots, odd, holding, holders, unseen, sized, wrong)
 
 
 def is_odd(unit: Unit) -> bool:
@@ -149,6 +153,7 @@ def lot_key(unit: Unit) -> Key:
         unit.excluded,
         unit.avoid,
         unit.preferences,
+        unit.sizes,
         (unit.held, unit.held_why, unit.waits_turn, unit.release_helps, unit.suspended)
         if unit.held or unit.suspended
         else (),
@@ -180,6 +185,11 @@ def _count(holders: dict[Key, HeldUnits], tree: QuotaTree | None, unit: Unit, mo
         holders[key] = HeldUnits(gang, account, unit, count)
     else:
         del holders[key]
+
+
+def _index(units: dict[str, Unit], unit: Unit, belongs: bool) -> None:
+    if belongs:
+        units[unit.id] = unit
 
 
 def _is_unseen(unit: Unit) -> bool:

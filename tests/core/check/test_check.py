@@ -32,7 +32,7 @@ from tests.builders import (
     tree,
     unit,
 )
-from tests.core.check import reclaims
+from tests.core.check import reclaims, resizing
 
 WORLD = snapshot(
     unit("good").queue("root/ml"),
@@ -105,7 +105,7 @@ CORRUPTIONS = {
 
 
 def test_every_rule_has_a_corruption() -> None:
-    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS} == set(Rule)
+    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS, *resizing.CORRUPTIONS} == set(Rule)
 
 
 @pytest.mark.parametrize("rule", Rule)

@@ -19,7 +19,7 @@ def printed(seed: str) -> str:
 def test_the_steps_of_a_decision_are_there_in_their_order() -> None:
     taken, plan = walk()
     begins = [next(iter(step.files)).split("/")[0] for step in taken.steps]
-    assert begins[:3] == ["decide.py", "snapshot", "placement"] and begins[-2:] == ["decide.py", "check"]
+    assert begins[:3] == ["decide.py", "snapshot", "snapshot"] and begins[-2:] == ["decide.py", "check"]
     assert sum(step.calls for step in taken.steps) > len(taken.files) > len(taken.steps)
     assert 0 < taken.returns < taken.crossings
     assert plan.evictions and plan.claims, "the scenario has no work for each step"

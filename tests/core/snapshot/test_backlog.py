@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
-from fleet.core.model.unit import AffinityGroup, Claim, Component, Nomination, Phase, Seat, Toleration, Unit
+from fleet.core.model.unit import (
+    AffinityGroup,
+    Claim,
+    Component,
+    ElasticSizes,
+    Nomination,
+    Phase,
+    Seat,
+    Toleration,
+    Unit,
+)
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.snapshot.backlog import Backlog, is_odd, lot_key
 from tests.builders import NOW, member, snapshot, tree, unit
@@ -22,7 +32,7 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
 def said(backlog: Backlog) -> list[object]:
     """All that a backlog says."""
     lots = {key: (list(map(id, lot.units)), list(lot.ids), lot.gang) for key, lot in backlog.lots.items()}
-    return [lots, backlog.odd, backlog.holding, backlog.holders, backlog.unseen, backlog.wrong]
+    return [lots, backlog.odd, backlog.holding, backlog.holders, backlog.unseen, backlog.sized, backlog.wrong]
 
 
 @st.composite
@@ -85,6 +95,7 @@ ALIKE: dict[str, Any] = {  # another value for each field that a decision asks a
     "avoid": frozenset({"y"}),
     "preferences": (("x", 1),),
     "topology": "rack",
+    "sizes": ElasticSizes((Component("worker", 2, Amounts()),), (("worker", 1),)),
     "held": True,
     "suspended": True,
 }

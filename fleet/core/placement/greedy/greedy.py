@@ -261,7 +261,7 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
         if not back:
             break
         out |= {placed[index][0].unit.id: placed[index][1] for index in back}
-        gone = [placed[index] for index in _with_followers(placed, back)]
+        gone = [placed[index] for index in with_followers(placed, back)]
         for pair in gone:
             placed.remove(pair)
             if usage is not None and pair[0].account is not None:
@@ -272,13 +272,13 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
     return situation.less_kept(layout.rooms, placed)
 
 
-def _with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
+def with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
     """These indices of `placed`, and those of all gangs behind one of them in a queue that starts strictly in order."""
     numbers = set(indices)
     for index in list(numbers):
         first = placed[index][0]
         if first.block:
-            behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf and c.block)
+            behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf)
             numbers |= {i for i in behind if service_order(placed[i][0]) > service_order(first)}
     return sorted(numbers)
 
