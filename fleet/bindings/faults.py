@@ -52,12 +52,13 @@ _CONTAINERS = {value: theirs for sign, value, theirs, _ in TABLE if sign == "con
 @dataclass(frozen=True, slots=True)
 class AttemptFault:
     """`nodes`: those that the signs of the infrastructure name; empty for the job's own fault. `lost`: its copy is gone
-    from its member, so nobody knows its end."""
+    from its member, so nobody knows its end. `final`: its kind says that it is not to be tried again."""
 
     infrastructure: bool = False
     why: str = ""
     nodes: tuple[str, ...] = ()
     lost: bool = False
+    final: bool = False
 
 
 def fault_of(pods: Iterable[PodView], node_ready: Callable[[PodView], bool]) -> AttemptFault:
@@ -86,8 +87,8 @@ def _sign(pod: PodView, node_ready: Callable[[PodView], bool]) -> str:
 
 
 def to_body(fault: AttemptFault) -> Body:
-    lost = {"lost": True} if fault.lost else {}
-    return {"infrastructure": fault.infrastructure, "why": fault.why, "nodes": list(fault.nodes), **lost}
+    marks = {name: True for name, true in (("lost", fault.lost), ("final", fault.final)) if true}
+    return {"infrastructure": fault.infrastructure, "why": fault.why, "nodes": list(fault.nodes), **marks}
 
 
 def fault_in(binding: Body) -> AttemptFault | None:
@@ -95,8 +96,8 @@ def fault_in(binding: Body) -> AttemptFault | None:
     said: Any = b.status_of(binding).get(FAILURE)
     if said.__class__ is not dict:
         return None
-    theirs, lost = (mapping(said).get(name) is True for name in ("infrastructure", "lost"))
-    return AttemptFault(theirs, text(said.get("why")), texts(said.get("nodes")), lost)
+    theirs, lost, final = (mapping(said).get(name) is True for name in ("infrastructure", "lost", "final"))
+    return AttemptFault(theirs, text(said.get("why")), texts(said.get("nodes")), lost, final)
 
 
 def moves_again(binding: Body) -> bool:
@@ -105,5 +106,7 @@ def moves_again(binding: Body) -> bool:
     if wanted is None or mapping(wanted).get("purgeMode") == "Never":
         return False
     fault = fault_in(binding)
+    if fault is not None and fault.final:
+        return False
     user = fault is None or not fault.infrastructure
     return failed(failures_of(binding), user=user) < failures_max(binding, user=user)

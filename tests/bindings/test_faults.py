@@ -60,6 +60,6 @@ def test_a_job_without_pods_failed_by_itself() -> None:
 
 
 def test_a_fault_stands_in_the_status_of_its_binding() -> None:
-    fault = AttemptFault(True, "p: NodeLost", ("n0",))
+    fault = AttemptFault(True, "p: NodeLost", ("n0",), final=True)
     assert fault_in({"status": {"failure": to_body(fault)}}) == fault
     assert fault_in({"status": {}}) is None

@@ -288,15 +288,17 @@ class FakeMembers:
         """The members that have a copy of the job."""
         return [name for name in self.by_name if self.job(name, namespace, job) is not None]
 
-    def finish(self, job: str, outcome: str = "Succeeded", *, namespace: str = "default", reason: str = "") -> None:
-        """End the job wherever it is, with this condition; its pods end likewise, for `reason`."""
+    def finish(
+        self, job: str, outcome: str = "Succeeded", *, namespace: str = "default", reason: str = "", message: str = ""
+    ) -> None:
+        """End the job wherever it is, with this condition and its message; its pods end likewise, for `reason`."""
         for member in self.by_name.values():
             body = self.job(member.name, namespace, job)
             if body is None:
                 continue
             for pod in [p for p in member.pods.values() if p.binding == _labels(body)[LABEL_BINDING]]:
                 member.pods[pod.uid] = replace(pod, phase=outcome, reason=reason, failed_with=reason)
-            self._status(member, body, outcome)
+            self._status(member, body, outcome, message)
 
     def _status(self, member: FakeMember, body: Body, type_: str, message: str = "") -> None:
         changed = with_condition(body, type_, message, rfc3339(self._now()))

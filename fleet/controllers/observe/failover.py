@@ -8,13 +8,14 @@ removes the old one first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import APPLICATION, AttemptFailure, failed, failures_max, failures_of, first_pause_s
-from fleet.bindings.faults import AttemptFault, fault_in
+from fleet.bindings.faults import FAILURE, AttemptFault, fault_in, to_body
 from fleet.bindings.matching import allows, candidate
 from fleet.bindings.notice import cluster_failover, purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, walltime_of
@@ -243,8 +244,8 @@ class FailoverLoop:
         moves, most = failed(failures_of(stored.body), user=user), failures_max(stored.body, user=user)
         where = f"in member {member}" + (f" by the infrastructure ({fault.why})" if fault.why else "")
         final = not self._retryable(stored, member)
-        if now < leaves:
-            if not final and moves < most:
+        if now < leaves and not final:
+            if moves < most:
                 await self._tell(
                     stored, f"the job failed {where}; it starts anew, there or elsewhere, at {rfc3339(leaves)}"
                 )
@@ -253,7 +254,7 @@ class FailoverLoop:
             after = f" after {moves} move{'s' if moves != 1 else ''}"
             told = ", and is not to be tried again, as its WorkloadInterpreter says" if final else after
             message = f"the job failed {where}{told}: it stays Failed"
-            await self._stay(stored, message, now)
+            await self._stay(stored, message, now, replace(fault, final=final))
             return None
         message = f"the job failed {where}" + (f": {over['message']}" if over.get("message") else "")
         first_s = first_pause_s(stored.body)
@@ -285,8 +286,10 @@ class FailoverLoop:
         found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         return [(found.key, found.uid, unit)] if found is not None else []
 
-    async def _stay(self, stored: StoredObject, message: str, now: float) -> None:
+    async def _stay(self, stored: StoredObject, message: str, now: float, fault: AttemptFault) -> None:
         def binding(body: Body) -> bool:
+            if fault.final:  # jobs that start after it ask no member
+                body["status"][FAILURE] = to_body(fault)
             return set_condition(body, b.FINISHED, True, "Failed", message, now)
 
         over = condition(stored.body, b.FINISHED)

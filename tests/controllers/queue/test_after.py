@@ -123,6 +123,17 @@ async def test_a_job_that_failed_and_moves_is_waited_for() -> None:
         await world.running("next")
 
 
+async def test_a_job_that_its_kind_calls_final_is_not_waited_for_though_its_policy_would_move_it() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        waiting = (after("first"), after("first:any", "clears"))
+        await begun(world, pytorchjob("first"), *waiting, moves=True)
+        await world.running("first")
+        world.members.finish("first", "Failed", message="it was active longer than specified deadline")
+        await eventually(lambda: code(world) == "DependencyNeverSatisfied")
+        assert "first has failed" in world.message("next")
+        await world.running("clears")
+
+
 async def test_a_job_that_is_not_there_yet_is_waited_for() -> None:
     async with hub(member("cfa")) as world:
         await begun(world, after("first"))
