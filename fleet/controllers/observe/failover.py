@@ -15,7 +15,7 @@ from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import APPLICATION, AttemptFailure, failed, failures_max, failures_of, first_pause_s
-from fleet.bindings.faults import FAILURE, AttemptFault, fault_in, to_body
+from fleet.bindings.faults import FAILURE, AttemptFault, fault_in, moves_again, to_body
 from fleet.bindings.matching import allows, candidate
 from fleet.bindings.notice import cluster_failover, purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, walltime_of
@@ -288,12 +288,14 @@ class FailoverLoop:
 
     async def _stay(self, stored: StoredObject, message: str, now: float, fault: AttemptFault) -> None:
         def binding(body: Body) -> bool:
-            if fault.final:  # jobs that start after it ask no member
-                body["status"][FAILURE] = to_body(fault)
-            return set_condition(body, b.FINISHED, True, "Failed", message, now)
+            said, status = to_body(fault), body["status"]
+            changed = fault.final and status.get(FAILURE) != said
+            if changed:  # jobs that start after it ask no member
+                status[FAILURE] = said
+            return set_condition(body, b.FINISHED, True, "Failed", message, now) or changed
 
         over = condition(stored.body, b.FINISHED)
-        if over is not None and over.get("message") == message:
+        if over is not None and over.get("message") == message and not moves_again(stored.body):
             return
         await self._hub.edit_all([(stored.key, stored.uid, binding), *self._told(stored, message, now)])
         await self._events.record(stored.body["spec"]["resource"], EVICT_FAILED, message, warning=True)
