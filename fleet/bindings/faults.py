@@ -103,7 +103,7 @@ def fault_in(binding: Body) -> AttemptFault | None:
 def moves_again(binding: Body) -> bool:
     """Whether its policy takes the job to another member when it has failed, and may do so once more."""
     wanted = mapping(b.spec_of(binding).get("failover")).get("application")
-    if wanted is None or mapping(wanted).get("purgeMode") == "Never":
+    if wanted is None or mapping(wanted).get("purgeMode") == "Never" or not b.is_gang(binding):
         return False
     fault = fault_in(binding)
     if fault is not None and fault.final:

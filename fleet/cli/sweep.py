@@ -106,10 +106,10 @@ def _until_reached(hub: HubClient, namespace: str, name: str, goal: Goal) -> Non
         best = f"; the best: {_told(ahead, goal)}" if ahead else ""
         if ahead is not None and goal.reached(ahead["value"]):
             print(f"{_told(ahead, goal)}: {goal} is reached", flush=True)
-            _cancel(hub, [line for line in lines if line is not ahead and line["state"] not in OVER])
+            _cancel(hub, [line for line in lines if line is not ahead and not _is_over(line)])
             return
         states = [line["state"] for line in lines]
-        over = sum(state in OVER for state in states)
+        over = sum(map(_is_over, lines))
         if over == len(states):
             raise Failure(f"sweep {name} is over, and no job has reached {goal}{best}")
         told = f"{states.count('Running')} running, {over} of {len(states)} over{best}"
@@ -178,6 +178,13 @@ def _values(job: Json) -> dict[str, str]:
         return {}
 
 
+def _is_over(line: Json) -> bool:
+    """A failed job is not while its policy has it tried again."""
+    from fleet.client.jobvalues import STARTS_ANEW
+
+    return line["state"] in OVER and mapping(line.get("reason")).get("code") != STARTS_ANEW
+
+
 def _measure(hub: HubClient, lines: list[Json], goal: Goal, read: dict[str, float | None]) -> None:
     """Give each line the best number of its log, and put the best line first."""
     for line in lines:
@@ -185,7 +192,7 @@ def _measure(hub: HubClient, lines: list[Json], goal: Goal, read: dict[str, floa
             line["value"] = read[line["path"]]
         elif line["state"] in PRINTS:
             line["value"] = goal.best(_log(hub, line["path"]))
-            if line["state"] in OVER:
+            if _is_over(line):
                 read[line["path"]] = line["value"]
     sign = 1 if goal.downwards else -1
     lines.sort(key=lambda line: (line["value"] is None, sign * (line["value"] or 0.0)))

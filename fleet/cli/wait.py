@@ -46,6 +46,8 @@ def wait(
 ) -> None:
     """Wait until jobs are finished, have started, or are deleted.
 
+    A job that fails is not finished while its policy has it tried again.
+
     The exit status is 0 where all have come there, 1 where a job failed or was deleted before, and 124 where the time
     was over.
     """
@@ -61,8 +63,8 @@ def wait(
             continue
         failed = failed or until is not WaitGoal.deleted
         print(f"fleet: {job}", file=sys.stderr)
-    for job, state, why in _standings(hub, where, rest, timeout or None) if rest else ():
-        done = state in STATES[until]
+    for job, state, why, starts_anew in _standings(hub, where, rest, timeout or None) if rest else ():
+        done = state in STATES[until] and not starts_anew
         if done:
             print(f"{job} {state.lower()}" + (f": {why}" if state == "Failed" and why else ""))
             failed = failed or (state == "Failed" and until is not WaitGoal.deleted)
@@ -83,8 +85,8 @@ def wait(
 
 def _standings(
     hub: HubClient, namespace: str, jobs: Mapping[tuple[str, str], HubJob], timeout: float | None
-) -> Iterator[tuple[HubJob, str, str]]:
-    """The state and the reason of each of the jobs, and again when one has changed."""
+) -> Iterator[tuple[HubJob, str, str, bool]]:
+    """The state and the reason of each of the jobs, and whether it failed and starts anew; again when that changes."""
     from fleet.client.jobvalues import Job as Value
     from fleet.client.jobvalues import JobChange
     from fleet.client.jobwatch import changes
@@ -96,16 +98,16 @@ def _standings(
         "name": names if len(names) <= NAMES_MOST else None,
     }
     listed = JobChange("LISTED", Value())
-    standings: dict[HubJob, tuple[str, str]] = {}
+    standings: dict[HubJob, tuple[str, str, bool]] = {}
     for change in hub.items(changes(hub.session, query, timeout=timeout, listed=listed)):
         if change is listed:  # what was deleted since it was named is not among them
-            yield from [(job, "Deleted", "") for job in jobs.values() if job not in standings]
+            yield from [(job, "Deleted", "", False) for job in jobs.values() if job not in standings]
             continue
         job, now = jobs.get((change.job.kind, change.job.name)), change.job
         if job is None:
             continue
         reason = now.reason.text if now.reason is not None else ""
-        stands = ("Deleted", "") if change.type == "DELETED" else (now.state, reason)
+        stands = ("Deleted", "", False) if change.type == "DELETED" else (now.state, reason, now.starts_anew)
         if standings.get(job) != stands:
             standings[job] = stands
             yield job, *stands

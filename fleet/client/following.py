@@ -92,7 +92,7 @@ class _Following:
         for uid, log in self.logs.items():
             log.done = log.done or (uid not in there and not log.open)
         yield from self._note(len(pods))
-        ended = self.job.state in OVER or self.failure is not None
+        ended = self.job.over or self.failure is not None
         return ended and all(log.done for log in self.logs.values())
 
     def _pods(self) -> Steps[list[Pod]]:
@@ -120,7 +120,7 @@ class _Following:
         if pods > FOLLOWED_MOST:
             self.noted = True
             yield Say(f"{self.job.place} has {pods} pods, of which {FOLLOWED_MOST} are followed at once")
-        elif not self.logs and self.job.state not in OVER:
+        elif not self.logs and not self.job.over:
             self.noted = True
             why = f": {self.job.reason.text}" if self.job.reason is not None else ""
             yield Say(f"{self.job.place} has no pod that runs; it is {self.job.state}{why}")

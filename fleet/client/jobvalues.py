@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 from fleet.client.tables import Readers, Record, moment
 
 OVER = ("Succeeded", "Failed")
+STARTS_ANEW = "StartsAnew"  # the reason of a job that has failed, and that its policy does not leave so
 
 
 class Named(Protocol):
@@ -104,8 +105,13 @@ class Job(Record):
         return f"{self.kind.lower()} {self.namespace}/{self.name}"
 
     @property
+    def starts_anew(self) -> bool:
+        """Whether it has failed, and its policy has it tried again."""
+        return self.state == "Failed" and self.reason is not None and self.reason.code == STARTS_ANEW
+
+    @property
     def over(self) -> bool:
-        return self.state in OVER
+        return self.state in OVER and not self.starts_anew
 
     def __repr__(self) -> str:
         where = f" in {self.member}" if self.member else f" at place {self.position}" if self.position else ""

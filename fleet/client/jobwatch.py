@@ -115,7 +115,7 @@ def wait(
     namespace: str | None = None,
 ) -> Steps[JobDetail]:
     """The job as soon as it has started, is finished or is deleted. Raises NotInTime after `timeout` seconds. While
-    `check` is true, raises JobFailed for a job that has failed, or was deleted before.
+    `check` is true, raises JobFailed for a job that has failed and is not tried again, or was deleted before.
 
     The hub tells of the job; nothing is asked again and again. Restarts of the hub are waited for, too."""
     if until not in STATES:
@@ -127,13 +127,13 @@ def wait(
         if until != "deleted":
             raise
         return gone(session, job, namespace)
-    while detail.state not in (*STATES[until], "Deleted"):
+    while detail.state != "Deleted" and not _there(detail, until):
         now: float = yield Now()
         rest_s = STREAM_MOST_S if timeout is None else began + timeout - now
         if rest_s <= 0:
             raise NotInTime(detail, until, timeout or 0.0)
         try:
-            detail = yield from _changed(session, detail, STATES[until], rest_s)
+            detail = yield from _changed(session, detail, until, rest_s)
         except (Unreachable, TooManyRequests, Unavailable) as error:
             if isinstance(error, Unreachable) and error.lasting:
                 raise
@@ -144,15 +144,20 @@ def wait(
     return detail
 
 
-def _changed(session: Session, detail: JobDetail, states: tuple[str, ...], within_s: float) -> Steps[JobDetail]:
-    """The job as soon as it is in one of the states, or as it stands when the stream ends."""
+def _there(job: Job, until: Until) -> bool:
+    """Whether the wait for it ends: a failed job that starts anew has not finished, and will have started."""
+    return job.state in STATES[until] and not job.starts_anew
+
+
+def _changed(session: Session, detail: JobDetail, until: Until, within_s: float) -> Steps[JobDetail]:
+    """The job as soon as the wait for it ends, or as it stands when the stream ends."""
     query = {"namespace": detail.namespace, "kind": detail.kind, "name": detail.name}
     yield from _opened(session, query, within_s)
     is_listed = False
     while (event := (yield from next_event())) is not None:
         if event["type"] == "JOB" and event["uid"] == detail.uid:
             is_listed = True
-            if event["job"]["state"] in states:  # and may have left it since
+            if _there(Job.of(event["job"]), until):  # and may have left it since
                 now = yield from again(session, detail)
                 return JobDetail.of({**now.raw, **event["job"]})
         elif event["type"] == "GONE" or not is_listed:

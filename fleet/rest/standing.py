@@ -16,6 +16,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, conditions_of
 from fleet.bindings.failures import failures_of
+from fleet.bindings.faults import moves_again
 from fleet.bindings.nomination import CHECKS, reserved_placement_of
 from fleet.bindings.unit import (
     BACKING_OFF,
@@ -59,6 +60,7 @@ BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindin
 UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits"
 NOBODY_DECIDES = "NobodyDecides"
 PODS_REMAIN = "PodsRemain"
+STARTS_ANEW = "StartsAnew"  # of a failed job; clients that wait for its end go on
 _OF_MEMBER = {
     interpreter.JobState.CREATED: State.CREATED,
     interpreter.JobState.RUNNING: State.RUNNING,
@@ -180,7 +182,8 @@ def reason_of(job: StoredJob, state: State) -> dict[str, Any] | None:
     if state is State.FAILED:
         told = condition(job.binding, b.FINISHED) or {}
         why = message or text(told.get("message")) or _in_member(job).message or "it has failed"
-        return _reason("JobFailed", f"{why.rstrip('.')}; {remains}" if remains else why)
+        code = STARTS_ANEW if moves_again(job.binding) else "JobFailed"
+        return _reason(code, f"{why.rstrip('.')}; {remains}" if remains else why)
     for task in b.tasks_of(job.binding):
         return _reason(text(task.get("reason")) or "Evicted", text(task.get("message")))
     if reason.get("code"):

@@ -228,6 +228,17 @@ async def test_a_job_that_fails_or_goes_ends_the_wait(which: str, tmp_path: Path
             assert (await face.call("wait", "PyTorchJob/j", check=False)).state == "Failed"
 
 
+@BOTH
+async def test_a_job_that_fails_and_starts_anew_is_waited_for(which: str, tmp_path: Path) -> None:
+    reason = {"code": "StartsAnew", "text": "it starts anew"}
+    job = {"namespace": "n", "kind": "PyTorchJob", "name": "j", "uid": "1", "state": "Failed", "reason": reason}
+    fails, done = line("JOB", "j", "1", state="Failed", reason=reason), line("JOB", "j", "1", state="Succeeded")
+    with faulty(tmp_path, Said(200, job), stream(fails, bookmark(1), fails, done), Said(200, job)) as server:
+        async for face in faces(which, server=server.url, token="t", ca=server.ca):
+            over = await face.call("wait", "PyTorchJob/j", timeout=60)
+        assert (over.state, over.over) == ("Succeeded", True)
+
+
 async def test_a_time_that_is_over_ends_a_wait_and_a_watch(face: Face) -> None:
     began = time.monotonic()
     with pytest.raises(NotInTime, match=r"pytorchjob default/long is not started after 1\.5 s"):

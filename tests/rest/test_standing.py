@@ -68,6 +68,14 @@ TABLE: list[tuple[str, Any, Any, State, str | None, str | None]] = [
     ),
     ("failed", binding(said("Finished", "True", "Failed"), clusters=HERE), None, State.FAILED, "cfa", "JobFailed"),
     (
+        "failed, and moves by its policy",
+        binding(said("Finished", "True", "Failed"), clusters=HERE, gang=True, failover={"application": {}}),
+        None,
+        State.FAILED,
+        "cfa",
+        "StartsAnew",
+    ),
+    (
         "leaving",
         binding(gracefulEvictionTasks=[TASK], suspension=SUSPENDED),
         unit("Enqueued"),
