@@ -18,6 +18,7 @@ from api.wire.routing import Route
 from api.wire.servedkind import find
 from fleet.bindings.binding import labels_of, places_of
 from fleet.bindings.names import binding_of
+from fleet.bindings.unit import message_of, unit_of
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
 from fleet.relays.pods import MemberPod, MemberPods, pods_path
@@ -99,7 +100,11 @@ class JobPods:
         binding = binding_of(self._store.peek, kind.group, kind.kind, route.namespace, route.name)
         members = list(dict.fromkeys(places_of(binding.body))) if binding is not None else []
         if binding is None or not members:
-            raise bad_request(f'{kind.kind} "{route.name}" is in no member: it has no pods yet, or none any more')
+            unit = unit_of(self._store.peek, binding.key, binding.uid) if binding is not None else None
+            why = message_of(unit.body) if unit is not None else ""
+            raise bad_request(
+                f'{kind.kind} "{route.name}" is in no member: {why or "it has no pods yet, or none any more"}'
+            )
         if cluster and cluster not in members:
             raise bad_request(
                 f'{kind.kind} "{route.name}" is not in cluster {cluster[:63]}, but in {", ".join(members)}'

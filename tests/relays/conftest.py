@@ -20,6 +20,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.store.memory import MemoryStore
 from api.wire.http import ASGIApp
+from fleet.bindings.unit import unit_key
 from fleet.controllers.decide.manifestunits import unit_in
 from fleet.members.kubeconfig import Dial
 from fleet.relays.places import RelayLimits
@@ -169,6 +170,21 @@ class World:
             return {**body, "spec": {**body["spec"], **spec}}
 
         await self.hub.objects.change(kind, TEAM, self.binding.name, change, FLEET)
+
+    async def say_why_it_waits(self, why: str) -> None:
+        """What the controllers would write of the job's unit."""
+        key = unit_key(self.binding)
+        kind = self.hub.registry.need(key.group, key.resource)
+        stored = await self.hub.store.get(self.binding)
+        assert stored is not None
+        owner = {"apiVersion": f"{WORK}/v1alpha2", "kind": "ResourceBinding", "name": self.binding.name}
+        metadata = {"name": key.name, "ownerReferences": [{**owner, "uid": stored.uid}]}
+        await create(self.hub, key.group, key.resource, TEAM, {"metadata": metadata})
+
+        def change(body: dict[str, Any]) -> dict[str, Any]:
+            return {**body, "status": {"phase": "Enqueued", "message": why}}
+
+        await self.hub.objects.change(kind, TEAM, key.name, change, FLEET)
 
     async def say_of_member(self, ready: str, reason: str) -> None:
         """What the controllers would write of the member."""

@@ -168,6 +168,9 @@ async def test_a_job_that_is_nowhere_says_so_and_other_kinds_have_no_log(world: 
     async with world.hub.client() as client:
         waiting = await client.get(f"{JOBS}/train/log")
         assert waiting.status_code == 400 and "is in no member" in waiting.json()["message"]
+        await world.say_why_it_waits("held by a person")
+        held = await client.get(f"{JOBS}/train/log")
+        assert held.json()["message"] == 'Job "train" is in no member: held by a person'
         maps = await client.get(f"/api/v1/namespaces/{TEAM}/configmaps/x/log")
         assert maps.status_code == 404 and "could not find the requested resource" in maps.text
 
