@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from fleet.cli import completers
 from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
@@ -99,7 +100,10 @@ TimeOption = Annotated[
         metavar="TIME", help="The longest time that the job may run: 90m, 12h, 2d. Its member ends the job then."
     ),
 ]
-QueueOption = Annotated[str, typer.Option(metavar="QUEUE", help="The queue (default: that of the namespace).")]
+QueueOption = Annotated[
+    str,
+    typer.Option(metavar="QUEUE", help="The queue (default: that of the namespace).", autocompletion=completers.queues),
+]
 PriorityOption = Annotated[str, typer.Option(metavar="CLASS", help="A PriorityClass.")]
 LabelOption = Annotated[
     Texts, typer.Option(metavar="NAME=VALUE", help="A label of the job and of its pods. Repeatable.")

@@ -83,6 +83,7 @@ def test_names_come_from_the_hub(up: Up, monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked(completers.jobs, kubeconfig=file, namespace="team-a") == ["train"]
     assert asked(completers.jobs, "job/", kubeconfig=file, namespace="team-a") == ["job/train"]
     assert asked(completers.queues, "root/", kubeconfig=file) == ["root/vision"]
+    assert answered(f"fleet run --kubeconfig {file} --queue root/") == ["root/vision"]
     assert asked(completers.contexts, kubeconfig=file) == ["fleet"]
     assert asked(completers.members, data_dir=up.folder) == []  # the hub has none
 
