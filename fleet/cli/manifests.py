@@ -35,26 +35,27 @@ def documents(path: Path) -> list[Body]:
     import yaml
 
     from fleet.submission.dumps import as_written
-    from fleet.values.yamlread import load_yaml, several
+    from fleet.values.yamlread import load_yaml, several, yaml_fault
 
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror or error}") from error
     bodies: list[Body] = []
+    source = "stdin" if str(path) == "-" else str(path)
     for number, text in enumerate(_texts(several(data)), start=1):
-        where, twice = f"{path}: document {number}", list[str]()
+        where, twice = f"{source}: document {number}", list[str]()
         try:
             document = load_yaml(text, twice)
         except UnicodeDecodeError as error:
-            raise Failure(f"cannot read {path}: {error}") from error
+            raise Failure(f"cannot read {source}: {error}") from error
         except (yaml.YAMLError, ValueError) as error:
-            raise Failure(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+            raise Failure(f"{where} is not YAML: {yaml_fault(error)}") from error
         if twice:
             raise Failure(f"{where}: {twice[0]}")
         bodies += [as_written(body) for body in _objects(document, where)]
     if not bodies:
-        raise Failure(f"{path} is empty: no object in it")
+        raise Failure(f"{source} is empty: no object in it")
     return bodies
 
 
@@ -77,8 +78,11 @@ def _objects(document: Any, where: str) -> Iterator[Body]:
         for number, item in enumerate(document["items"], start=1):
             yield from _objects({**like, **item} if isinstance(item, dict) else item, f"{where}, item {number}")
         return
-    metadata = document.get("metadata") if isinstance(document, dict) else None
-    named = isinstance(metadata, dict) and (metadata.get("name") or metadata.get("generateName"))
-    if not named or not document.get("apiVersion") or not document.get("kind"):
+    if not isinstance(document, dict):
         raise Failure(f"{where} is no object (apiVersion, kind and metadata.name are required)")
+    metadata = document.get("metadata")
+    named = isinstance(metadata, dict) and (metadata.get("name") or metadata.get("generateName"))
+    there = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata.name": named}
+    if lacking := [field for field, value in there.items() if not value]:
+        raise Failure(f"{where} has no {' and no '.join(lacking)}")
     yield document

@@ -22,6 +22,15 @@ _SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
 CHARACTERS_MAX = 3 * 1024 * 1024  # of its scalars, likewise
 
 
+def yaml_fault(error: Exception) -> str:
+    """What is wrong, in one line that begins with its place: the words of PyYAML, without the name of the stream."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    mark = error.problem_mark
+    doing = f" ({error.context})" if error.context else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}{doing}"
+
+
 class YamlLoader(yaml.CSafeLoader):  # type: ignore[misc,unused-ignore]
     """A SafeLoader without timestamps and sexagesimal numbers, that keeps a list of duplicate keys."""
 

@@ -101,14 +101,16 @@ def test_a_file_without_an_object_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text)
     assert refusal(fleet("submit", str(path))) == f"fleet: {path} is empty: no object in it"
-    assert refusal(fleet("submit", "-")) == "fleet: - is empty: no object in it"
+    assert refusal(fleet("submit", "-")) == "fleet: stdin is empty: no object in it"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: b: c", "document 1 is not YAML"),
-        ("kind: ConfigMap\n", "document 1 is no object (apiVersion, kind and metadata.name are required)"),
+        ("a: b: c", "document 1 is not YAML: line 1, column 5: mapping values are not allowed"),
+        ("a: [b", "document 1 is not YAML: line 2, column 1: did not find expected ',' or ']' (while parsing a flow"),
+        ("kind: ConfigMap\n", "document 1 has no apiVersion and no metadata.name"),
+        ("apiVersion: v1\nkind: A\nmetadata: {}\n", "document 1 has no metadata.name"),
         ("- a\n", "document 1 is no object"),
         ("apiVersion: v1\nkind: List\nitems: [3]\n", "document 1, item 1 is no object"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: a, name: b}\n", 'key "name" already set in map'),
