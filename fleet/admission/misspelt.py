@@ -52,7 +52,7 @@ def of_requests(store: Store, resources: Iterable[str]) -> Iterator[str]:
     potential = " ".join(text(at(m.body, "metadata", "annotations", ANNOTATION_POTENTIAL)) for m in members)
     for name in resources:
         if "/" in name and name not in there and name not in potential:
-            yield f"no member has {name}, which the job asks for{_near(name, there)}"
+            yield f"no member has {name}, which the job asks for{near(name, there)}"
 
 
 def _warn(review: Review, look: Callable[[Body], Iterable[tuple[str, str]]]) -> Sequence[Cause]:
@@ -65,7 +65,8 @@ def _warn(review: Review, look: Callable[[Body], Iterable[tuple[str, str]]]) -> 
     return ()
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def near(name: str, known: Iterable[str]) -> str:
+    """The end of a text about a name that nothing has: the nearest of those that there are."""
     found = difflib.get_close_matches(name, sorted(set(known)), n=1)
     return f'; did you mean "{found[0]}"?' if found else ""
 
@@ -77,8 +78,8 @@ def _kinds(body: Body, objects: Objects) -> Names:
         where = f"spec.resourceSelectors[{index}]"
         if kind is None:
             served = [f"{k.api_version} {k.kind}" for k in objects.registry]
-            near = _near(f"{api_version} {name}", served)
-            yield f"{where}.kind", f'the hub has no kind "{api_version} {name}", so this selects nothing{near}'
+            meant = near(f"{api_version} {name}", served)
+            yield f"{where}.kind", f'the hub has no kind "{api_version} {name}", so this selects nothing{meant}'
         elif api_version != kind.api_version:
             why = f'{name} is stored as {kind.api_version}, so "{api_version}" selects nothing'
             yield f"{where}.apiVersion", why
@@ -108,7 +109,7 @@ def _members(body: Body, objects: Objects) -> Names:
     known = [stored.key.name for stored in objects.store.scan(CLUSTER, "clusters")]
     for field, name in _named_members("spec", body.get("spec")):
         if name not in known:
-            yield field, f'no member has the name "{name}"{_near(name, known)}'
+            yield field, f'no member has the name "{name}"{near(name, known)}'
 
 
 def _named_members(where: str, value: Any) -> Names:
@@ -133,10 +134,10 @@ def _in_tree(body: Body, objects: Objects) -> Names:
         for which in ("min", "max"):
             for name in mapping(node.get(which)):
                 if name not in resources and not name.startswith(_OTHER_PREFIXES):
-                    yield f"{where}.{which}[{name}]", f'no member has the resource "{name}"{_near(name, resources)}'
+                    yield f"{where}.{which}[{name}]", f'no member has the resource "{name}"{near(name, resources)}'
         for index, name in enumerate(texts(node.get("namespaces"))):
             if name not in namespaces:
-                yield f"{where}.namespaces[{index}]", f'there is no namespace "{name}"{_near(name, namespaces)}'
+                yield f"{where}.namespaces[{index}]", f'there is no namespace "{name}"{near(name, namespaces)}'
 
 
 def _nodes(where: str, root: Body) -> Iterator[tuple[str, Body]]:

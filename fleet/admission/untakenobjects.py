@@ -20,7 +20,7 @@ from fleet.admission.selecting import best_policy, policies_for, policy_referenc
 from fleet.admission.workloads import carries_pods, kinds_in_words
 from fleet.bindings import binding as b
 from fleet.bindings.leaf import leaf_for
-from fleet.core.model.reason import Code, Reason
+from fleet.core.model.reason import NAMESPACE, Code, Reason
 from fleet.kinds import interpreter_for
 from fleet.values.ports import Body, Key, Store
 from fleet.values.quantity import BadQuantity
@@ -78,7 +78,8 @@ class UntakenRule:
         if tree is not None and tree.is_leaf(leaf):
             return ""
         why = Reason(Code.NO_LEAF, {"leaf": leaf, "tree": "none" if tree is None else tree.root})
-        return f"no queue takes {job}: {why.text}"
+        leaves = [node.name for path, node in tree.nodes.items() if tree.is_leaf(path)] if tree is not None else []
+        return f"no queue takes {job}: {why.text}" + ("" if leaf.startswith(NAMESPACE) else misspelt.near(leaf, leaves))
 
 
 def _has_pods(review: Review) -> bool:

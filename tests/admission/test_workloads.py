@@ -122,6 +122,10 @@ async def test_a_job_whose_namespace_has_no_queue_is_told_so(hub: Hub) -> None:
     named = pytorchjob("three")
     named["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": "child-2"}
     assert await warned(hub, named) == ()
+    misspelt = pytorchjob("four")
+    misspelt["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": "chidl-2"}
+    (text,) = await warned(hub, misspelt)
+    assert text.endswith('or use another; did you mean "child-2"?'), text
 
 
 async def test_a_resource_that_no_member_has_is_told_of_with_the_nearest(hub: Hub) -> None:
