@@ -188,7 +188,8 @@ def _command(words: str, command: Any) -> Iterator[str]:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
-    value = getattr(parameter.default, "value", parameter.default)
+    shown = getattr(parameter, "show_default", None)  # a text where the value is not as people type it
+    value = shown if isinstance(shown, str) else getattr(parameter.default, "value", parameter.default)
     return "" if value is None or value is False else f"`{value}`"
 
 

@@ -36,7 +36,7 @@ def drain(
         bool, typer.Option("--force", help="Jobs leave, too, that are not preemptible or whose policy says Never.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the jobs in the order in which they leave.")] = False,
-    timeout: Annotated[float, timeout_option("until the members are empty")] = 3600.0,
+    timeout: Annotated[float, timeout_option("until the members are empty", "1h")] = 3600.0,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

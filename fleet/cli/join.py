@@ -39,7 +39,7 @@ def join(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="With --agent: write the manifest to this file.")
     ] = None,
-    timeout: Annotated[float, timeout_option("until it is ready")] = 30.0,
+    timeout: Annotated[float, timeout_option("until it is ready", "30s")] = 30.0,
     hub_kubeconfig: Annotated[
         Path | None, typer.Option(help="The hub's kubeconfig (default: FLEET_KUBECONFIG, DATA-DIR's, KUBECONFIG).")
     ] = None,

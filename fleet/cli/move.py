@@ -73,7 +73,7 @@ def move(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the job is there.")] = True,
-    timeout: Annotated[float, timeout_option("until the job is there")] = 600.0,
+    timeout: Annotated[float, timeout_option("until the job is there", "10m")] = 600.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,

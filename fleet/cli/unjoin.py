@@ -13,7 +13,7 @@ from fleet.cli.when import timeout_option
 def unjoin(
     name: MemberArgument,
     force: Annotated[bool, typer.Option("--force", help="Give up what cannot be withdrawn.")] = False,
-    timeout: Annotated[float, timeout_option("until it is gone")] = 60.0,
+    timeout: Annotated[float, timeout_option("until it is gone", "1m")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,

@@ -38,7 +38,7 @@ def wait(
     jobs: JobsArgument = None,
     selector: SelectorOption = None,
     until: Annotated[WaitGoal, typer.Option("--for", help="What to wait for.")] = WaitGoal.finished,
-    timeout: Annotated[float, timeout_option("at most; 0: without a limit")] = 0.0,
+    timeout: Annotated[float, timeout_option("at most; 0: without a limit", "0")] = 0.0,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

@@ -31,9 +31,9 @@ def patience(text: str | float) -> float:
     return float(found[1]) * _SECONDS[found[2] or "s"]
 
 
-def timeout_option(until: str) -> Any:
-    """The option --timeout. `until`: the end of the sentence that its help is."""
-    return typer.Option(parser=patience, metavar="TIME", help=f"Time to wait (90s, 10m) {until}.")
+def timeout_option(until: str, default: str) -> Any:
+    """The option --timeout. `until`: the end of the sentence that its help is. `default`: as people would type it."""
+    return typer.Option(parser=patience, metavar="TIME", help=f"Time to wait (90s, 10m) {until}.", show_default=default)
 
 
 def moment(text: str, now: float) -> str:

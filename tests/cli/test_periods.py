@@ -10,6 +10,7 @@ import typer
 from fleet.cli.failure import Failure
 from fleet.cli.periods import bounds
 from fleet.cli.when import patience
+from tests.cli.hub import fleet
 
 NOW = datetime(2026, 12, 15, 10, 30, tzinfo=UTC).timestamp()
 
@@ -71,3 +72,8 @@ def test_a_timeout_is_seconds_or_a_duration() -> None:
 def test_a_timeout_that_is_neither_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="neither seconds"):
         patience(text)
+
+
+def test_the_help_shows_the_default_of_a_timeout_as_people_type_it() -> None:
+    help_ = " ".join(fleet("move", "--help").stdout.split())
+    assert "(90s, 10m) until the job is there. [default: (10m)]" in help_, help_
