@@ -84,7 +84,7 @@ def described(
             return record
         if until is None:
             until = clock() + UNSEEN_MOST_S
-            print("the decider's newest snapshot does not show this job as waiting yet; asking again", file=sys.stderr)
+            print("the hub has not looked at this job since it began to wait; asking again", file=sys.stderr)
         elif clock() >= until:
             return record
         sleep(UNSEEN_EVERY_S)
@@ -137,7 +137,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
     elif record["code"] in LEFT_OUT:
         lines.append("Starts:     not worked out: the decider leaves it out")
     elif _waits(record):
-        lines.append("Starts:     not worked out: the decider's newest snapshot does not show it as waiting yet")
+        lines.append("Starts:     not worked out: the hub has not looked at the job since it began to wait")
     for title in ("queue", "priority", "policy", "attempt", "age"):
         if record[title] is not None:
             lines.append(f"{title.capitalize() + ':':<11} {record[title]}")
