@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 from urllib.parse import urlparse
 
 import asyncpg
@@ -244,6 +246,28 @@ async def test_the_history_is_compared_with_the_log_of_the_hub(database_url: str
     assert (after["behind"], after["behindS"], after["lost"]) == (0, 0.0, 0)
     [lost, *_] = doctor_hub.history(patient(found))
     assert lost.check == "history-lost"
+
+
+async def test_a_history_that_never_answers_keeps_the_other_parts_waiting_for_a_bound_alone(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(HistoryDatabase):
+        async def reader(self) -> NoReturn:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr("fleet.hub.parts.HISTORY_S", 0.05)
+    await migrate(database_url)
+    data = DataDir(tmp_path)
+    found = await asyncio.wait_for(Parts(data, database_url, WallClock(), Certificates(data, ()), Silent())(), 20)
+    assert (found["history"], found["historyTrouble"]) == (None, "its database does not answer in time")
+    assert found["database"]["writeTrouble"] == "" and found["disk"]["total"] > 0
+
+
+def test_a_slow_answer_before_is_no_clock_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter([0.0, 35.0])
+    monkeypatch.setattr("fleet.cli.patient.time", SimpleNamespace(monotonic=lambda: next(told)))
+    assert list(doctor_hub.clocks(patient({"at": rfc3339(NOW + 35)}))) == []
 
 
 def test_a_kubectl_that_is_too_old_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
