@@ -45,7 +45,7 @@ class Parts:
         """Why the database takes no write now; "" where it does."""
         from api.store.writable import trial
 
-        return (await trial(self.dsn)).trouble
+        return (await trial(self.dsn)).trouble or await asyncio.to_thread(self._full)
 
     def failing_webhooks(self) -> list[dict[str, Any]]:
         """Those whose last calls by this process failed."""
@@ -84,6 +84,15 @@ class Parts:
             "lost": lost if state else 0,
         }
         return {"history": history, "historyTrouble": ""}
+
+    def _full(self) -> str:
+        """That the disk of the hub's own database is full. A trial takes no new page, and succeeds all the same."""
+        from fleet.cli.doctor_hub import FULL_BYTES
+        from fleet.core.model.reason import human
+
+        if not self.data.postgres.exists() or (free := _free(self.data.postgres)) >= FULL_BYTES:
+            return ""
+        return f"{human(free, 'memory')} are free on the disk of {self.data.postgres}"
 
     def _files(self) -> dict[str, Any]:
         # The database may stand on a volume of its own.

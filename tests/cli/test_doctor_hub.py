@@ -264,6 +264,20 @@ async def test_a_history_that_never_answers_keeps_the_other_parts_waiting_for_a_
     assert found["database"]["writeTrouble"] == "" and found["disk"]["total"] > 0
 
 
+async def test_a_full_disk_of_the_own_database_is_a_trouble_of_its_writes(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(database_url)
+    data = DataDir(tmp_path)
+    parts = Parts(data, database_url, WallClock(), Certificates(data, ()), HistoryDatabase())
+    monkeypatch.setattr("fleet.hub.parts.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
+    assert await parts.write_trouble() == "", "the database of this address stands elsewhere"
+    data.postgres.mkdir()
+    assert await parts.write_trouble() == f"4 KiB are free on the disk of {data.postgres}"
+    monkeypatch.setattr("fleet.hub.parts.shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    assert await parts.write_trouble() == ""
+
+
 def test_a_slow_answer_before_is_no_clock_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     told = iter([0.0, 35.0])
     monkeypatch.setattr("fleet.cli.patient.time", SimpleNamespace(monotonic=lambda: next(told)))
