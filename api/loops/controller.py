@@ -231,7 +231,8 @@ class Controller:
         if isinstance(error, StoreUnavailable):
             # A store that is back should find all loops at work soon, however long it was away.
             pause = self.queue.failed(key, STORE_BACKOFF_MAX_S)
-            log.warning("store unavailable", controller=self.name, key=str(key), again_in_s=round(pause, 2))
+            again = round(pause, 2)
+            log.warning("store unavailable", controller=self.name, key=str(key), again_in_s=again, error=str(error))
             return
         if isinstance(error, StatusError) and error.code in RACES:
             pause = self.queue.failed(key)

@@ -29,7 +29,7 @@ import structlog
 
 from api.store import sql
 from api.store.life import LoopState, Patience, Stamps
-from api.store.link import BROKEN, connect, let_go
+from api.store.link import BROKEN, connect, let_go, why_away
 from fleet.values.ports import StaleEpoch, StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -163,7 +163,7 @@ class _Turn:
             self._tell(lambda: self._won(epoch))
             await self._there_alive(connection, gone)
         except Exception as error:  # any error: a leader that shows no life leads no more
-            log.warning("leadership lost", error=repr(error))
+            log.warning("leadership lost", error=why_away(error) if isinstance(error, BROKEN) else repr(error))
         finally:
             self._over = self._closing = True  # before another can lead
             for task in self._signs:

@@ -184,7 +184,7 @@ class Writer:
                     raise  # an argument that cannot be sent: the connection is well, the commit is not
                 if pause is None:
                     raise StoreUnavailable(why_away(error)) from error
-                log.warning("the database cannot be reached, trying again", error=repr(error), pause_s=pause)
+                log.warning("the database cannot be reached, trying again", error=why_away(error), pause_s=pause)
                 await asyncio.sleep(pause)
                 continue
             if batch is not None:

@@ -14,7 +14,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 ENV_OWN = "FLEET_LOG_IS_OWN"  # set by a supervisor, which has opened this process's file as its stdout and stderr
 
@@ -75,17 +75,17 @@ def keep(file: Path) -> None:
         _kept = cast(TextIO, LogFile(file))
 
 
-def say(text: str) -> None:
+def say(text: str, level: Literal["info", "warning", "error"] = "info") -> None:
     """One line for the reader of stderr: JSON where this process logs so, else the text itself."""
     if _as_json:
         import structlog
 
-        structlog.get_logger(__name__).info(text)
+        getattr(structlog.get_logger(__name__), level)(text)
     else:
         print(text, file=sys.stderr, flush=True)
         if _kept is not None:
             now = datetime.now(UTC).isoformat().replace("+00:00", "Z")  # noqa: TID251  # as the other lines have it
-            _kept.write(json.dumps({"event": text, "level": "info", "timestamp": now}) + "\n")
+            _kept.write(json.dumps({"event": text, "level": level, "timestamp": now}) + "\n")
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -198,7 +198,7 @@ def _run(names: Iterable[str], *, listed: bool) -> None:
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:
-        logs.say(f"fleet: {failure}")
+        logs.say(f"fleet: {failure}", "error")
         sys.exit(failure.exit_status)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -209,7 +209,7 @@ def _run(names: Iterable[str], *, listed: bool) -> None:
         if error.errno not in FULL:
             raise
         drop_output()
-        logs.say(f"fleet: cannot write: {error.strerror}")
+        logs.say(f"fleet: cannot write: {error.strerror}", "error")
         sys.exit(1)
 
 

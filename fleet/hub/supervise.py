@@ -226,7 +226,7 @@ def _kill(child: Child) -> None:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # no reader, or its disk is full
-        logs.say(text)
+        logs.say(text, "warning")
 
 
 def _how(code: int) -> str:

@@ -190,7 +190,8 @@ class OneMember:
         if ready != self._was_ready:
             self._was_ready = ready
             self._model = None
-            log.info("member ready" if ready else "member not ready", member=self.name, why=self._reason()[1])
+            told, why = log.info if ready else log.warning, self._reason()[1]
+            told("member ready" if ready else "member not ready", member=self.name, why=why)
             self._notify(MemberChange(self.name, "ready"))
 
     async def _probe(self) -> None:

@@ -6,6 +6,7 @@ A full disk is made in tests/chaos/test_disk_full.py, and a hub whose processes 
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import ssl
 import threading
@@ -197,6 +198,8 @@ def test_a_member_that_is_down_is_named(up: Up) -> None:
         finding = found(up, "member-not-ready")
         assert finding.member == "cfa" and "does not answer" in finding.why
         assert "Wrong:      member cfa is not ready: " in screen(up)
+    logged = [line for line in (up.folder / "logs/controllers.log").read_text().splitlines() if "not ready" in line]
+    assert {json.loads(line)["level"] for line in logged} == {"warning"}
 
 
 @pytest.mark.parametrize("dead", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -96,6 +97,7 @@ def test_a_child_that_dies_more_often_than_at_a_start_is_started_again_each_time
     assert up.process.poll() is None
     said = [line for line in up.errors.read_text().splitlines() if "api ended with signal SIGKILL" in line]
     assert len(said) >= DEATHS_MAX + 1 and all("starting it again in" in line for line in said)
+    assert {json.loads(line)["level"] for line in said} == {"warning"}
 
 
 def _pid(up: Up, name: str) -> int | None:

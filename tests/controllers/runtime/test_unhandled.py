@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from api.engine.status import StatusError
 from api.loops.controller import ASIDE_S
-from fleet.values.ports import Body
+from fleet.values.ports import Body, StoreFull
 from fleet.values.wellknown import HANDLING_FAILED
 from fleet.wellknown import FULLY_APPLIED
 from tests.controllers.fastloop import eventually
@@ -42,14 +42,17 @@ def unit(body: Body) -> bool:
     return bool(body["kind"] == "QueueUnit")
 
 
-def refuse(hub: Rest, monkeypatch: pytest.MonkeyPatch, refuses: Refuses) -> None:
-    """Every write of the controllers whose result is so is invalid."""
+INVALID = StatusError(422, "Invalid", "status.conditions[0].lastUpdateTime: of another tenant: unknown field")
+
+
+def refuse(hub: Rest, monkeypatch: pytest.MonkeyPatch, refuses: Refuses, error: Exception = INVALID) -> None:
+    """Every write of the controllers whose result is so fails."""
     objects = hub.world.objects
     change, new = objects.prepare_change, objects.prepare_new
 
     def checked(body: Body | None) -> Body | None:
         if body is not None and refuses(body):
-            raise StatusError(422, "Invalid", "status.conditions[0].lastUpdateTime: of another tenant: unknown field")
+            raise error
         return body
 
     def prepare_change(
@@ -124,3 +127,12 @@ async def test_lines_about_the_failure_name_the_job(
     assert failed and {(one["namespace"], one["kind"], one["name"]) for one in failed} == {
         ("default", "PyTorchJob", "one")
     }
+
+
+async def test_a_line_about_a_store_that_takes_no_write_names_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    with capture_logs() as lines:
+        async with rest(member("cfa"), objects=[tree(max_jobs=9), policy(queue=True)]) as hub:
+            refuse(hub, monkeypatch, unit, StoreFull("the database has no space left"))
+            await hub.world.apply(pytorchjob("one"))
+            await eventually(lambda: any(one["event"] == "store unavailable" for one in lines), within_s=60)
+    assert {one["error"] for one in lines if one["event"] == "store unavailable"} == {"the database has no space left"}
