@@ -31,6 +31,7 @@ from fleet.wellknown import (
 )
 from fleet.wellknown import CLUSTER as CLUSTERS
 
+OUR_ID = Key("", "namespaces", "", "kube-system")  # its uid tells clusters apart
 _WHOLE, _SECONDS = re.compile(r"-?[0-9]{1,10}"), re.compile(r"[1-9][0-9]{0,8}")
 _DEPTH, _BOOL = re.compile(r"-1|[0-9]{1,9}"), re.compile(r"true|false")
 _QUEUE_OPTIONS = (
@@ -82,10 +83,13 @@ def _id_stays(review: Review) -> Sequence[Cause]:
 
 
 async def _id_is_its_own(review: Review, objects: Objects) -> Sequence[Cause]:
-    """One cluster has one name."""
+    """One cluster has one name, and the hub is no member of itself: it would send each job to where it came from."""
     now = dig(review.new, "spec.id")
     if review.new is None or review.subresource or not now or now == dig(review.old, "spec.id"):
         return ()
+    ours = await objects.store.get(OUR_ID)
+    if ours is not None and ours.uid == now:
+        return [invalid("spec.id", now, "this is the hub itself: name the kubeconfig of a cluster that runs jobs")]
     name = review.new["metadata"].get("name")
     for other in objects.store.scan(CLUSTERS, "clusters"):
         if other.key.name != name and dig(other.body, "spec.id") == now:

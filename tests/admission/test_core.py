@@ -11,6 +11,7 @@ from api.admission.kubernetes import UPDATES, check
 from api.engine.builtin import complete
 from api.engine.registry import Registry
 from api.objects.writing import Review
+from fleet.admission.fleet_objects import OUR_ID
 from fleet.admission.kindfiles import load_kinds
 from tests.admission.conftest import USER, Body, Hub
 from tests.api.sound_table import SOUND
@@ -150,6 +151,14 @@ async def test_the_controllers_heartbeat_is_written_by_the_hub_alone(hub: Hub) -
     assert refusal.code == 403 and "heartbeat" in refusal.message
     body["metadata"]["name"] = "another"
     assert (await hub.create(body))["spec"]["holderIdentity"] == "me"
+
+
+async def test_the_hub_is_no_member_of_itself(hub: Hub) -> None:
+    system = await hub.store.get(OUR_ID)
+    assert system is not None
+    refusal = await hub.refused(thing("Cluster", "cluster.karmada.io/v1alpha1", spec={"id": system.uid}))
+    assert [cause.field for cause in refusal.causes] == ["spec.id"]
+    assert "this is the hub itself" in refusal.message
 
 
 async def test_one_cluster_has_one_name(hub: Hub) -> None:

@@ -117,6 +117,7 @@ def test_joining_twice_changes_the_member_and_a_second_name_is_refused(up: Up, k
     assert cluster is not None
     assert cluster["metadata"]["labels"] == {"tier": "silver"} and cluster["spec"]["region"] == "north"
     assert refusal(join(up, "two", kubeconfig)) == "fleet: this cluster is joined already, as one"
+    assert "this is the hub itself" in refusal(join(up, "hub", up.folder / "kubeconfig"))
     assert stored(up) == ["one", "member-one"]
 
     listed = fleet("clusters", "-o", "wide", "--data-dir", str(up.folder)).stdout.splitlines()
