@@ -74,13 +74,14 @@ def _webhooks(calls: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
     for call in calls:
         failures, configuration = whole(call.get("failures")), text(call.get("configuration"))
         if failures >= CALLS_LEAST:
-            what = "which are let through" if call.get("ignored") else "which are refused"
+            what = "their requests are let through" if call.get("ignored") else "their requests are refused"
+            kind = text(call.get("kind"))
             yield Finding(
                 "webhook-fails",
-                text(call.get("kind")),
+                kind,
                 "",
                 configuration,
-                f"the last {failures} calls of its webhook {text(call.get('webhook'))} failed, for requests {what}, the"
-                f" last at {text(call.get('last'))}: {text(call.get('error'))}",
-                f"mend the server of the webhook, or delete the {text(call.get('kind'))} {configuration}",
+                f"the last {failures} calls of its webhook {text(call.get('webhook'))} failed, and {what}, the last at"
+                f" {text(call.get('last'))}: {text(call.get('error'))}",
+                f"mend its server, allow its address (--outgoing-allow), or delete the {kind} {configuration}",
             )

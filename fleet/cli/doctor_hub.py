@@ -197,13 +197,14 @@ def disk(patient: PatientHub) -> Iterator[Finding]:
     if room["free"] < DISK_BYTES or room["free"] < DISK_PART * room["total"]:
         database = patient.parts["database"]
         used = f"; the database has {size(database['bytes'])}" if database else ""
+        bound = f"less than {size(DISK_BYTES)}" if room["free"] < DISK_BYTES else "less than a tenth"
         stops = ": nothing can be written, and nobody decides until there is room" if full(patient) else ""
         yield Finding(
             "disk",
             "Disk",
             "",
             room["path"],
-            f"{size(room['free'])} of {size(room['total'])} are free{used}{stops}",
+            f"{size(room['free'])} of {size(room['total'])} are free, {bound}{used}{stops}",
             "make room: delete finished jobs and old backups, or enlarge the volume",
         )
 

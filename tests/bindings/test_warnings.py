@@ -52,7 +52,7 @@ def test_a_user_with_most_of_many_waiting_jobs_is_named(most: int, jobs: int, to
     assert [warned.name for warned in found] == ["ada"] * told
 
 
-@pytest.mark.parametrize(("ignored", "what"), [(True, "which are let through"), (False, "which are refused")])
+@pytest.mark.parametrize(("ignored", "what"), [(True, "requests are let through"), (False, "requests are refused")])
 def test_a_webhook_that_fails_is_told_with_its_error(ignored: bool, what: str) -> None:
     call = {
         "kind": "ValidatingWebhookConfiguration",
@@ -66,6 +66,7 @@ def test_a_webhook_that_fails_is_told_with_its_error(ignored: bool, what: str) -
     [warned] = warnings((), {}, [call])
     assert (warned.kind, warned.name) == ("ValidatingWebhookConfiguration", "checks")
     assert what in warned.why and warned.why.endswith("connection refused")
+    assert "--outgoing-allow" in warned.what_to_do
     assert warnings((), {}, [{**call, "failures": 2}]) == []
 
 

@@ -166,7 +166,7 @@ def test_a_webhook_that_fails_every_create_is_named(up: Up) -> None:
             until("a create is refused", refused, WITHIN_S)
         finding = found(up, "webhook-fails")
         assert (finding.kind, finding.name) == ("ValidatingWebhookConfiguration", "checks")
-        assert "webhook checks.example.com failed, for requests which are refused" in finding.why
+        assert "webhook checks.example.com failed, and their requests are refused" in finding.why
         assert finding.why.endswith("it takes no connection") and "delete" in finding.what_to_do
         assert "checks.example.com" in screen(up)
     finally:

@@ -147,7 +147,12 @@ CASES: list[tuple[Check, PatientHub, str]] = [
     (
         doctor_hub.disk,
         patient({"disk": {"path": "/srv", "free": 1 << 30, "total": 100 << 30}}),
-        "1 GiB of 100 GiB are free; the database has 1 GiB",
+        "1 GiB of 100 GiB are free, less than 2 GiB; the database has 1 GiB",
+    ),
+    (
+        doctor_hub.disk,
+        patient({"disk": {"path": "/srv", "free": 9 << 30, "total": 100 << 30}}),
+        "9 GiB of 100 GiB are free, less than a tenth; the database has 1 GiB",
     ),
     (doctor_hub.disk, patient(FULL), "nothing can be written, and nobody decides until there is room"),
     (
