@@ -60,7 +60,7 @@ def doctor(
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    patient = PatientHub(connect(kubeconfig, data_dir, context), time.time())
+    patient = PatientHub(connect(kubeconfig, data_dir, context), time.time)
     if member is not None and all(one["name"] != member for one in patient.status["members"]):
         raise Failure(f'no member is called "{member}": fleet clusters lists them')
     findings = [one for check in CHECKS for one in looked(check, patient) if member in (None, one.member)]

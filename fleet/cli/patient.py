@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,14 @@ DAY_S = 86_400.0
 
 
 class PatientHub:
-    """The hub that is looked at. `now`: this machine's time in epoch seconds. `away`: its database does not answer.
-    `unseen`: the checks that the hub did not answer, by its refusal. `asked`: this machine's time when the hub was
-    asked for its parts, which is later than `now` where an answer before took long."""
+    """The hub that is looked at. `now`: this machine's time in epoch seconds, by `clock`. `away`: its database does not
+    answer. `unseen`: the checks that the hub did not answer, by its refusal. `asked`: this machine's time when the hub
+    was asked for its parts, which is later than `now` where an answer before took long."""
 
-    def __init__(self, hub: HubClient, now: float) -> None:
+    def __init__(self, hub: HubClient, clock: Callable[[], float]) -> None:
         self.hub = hub
-        self.now = self.asked = now
-        self._began = time.monotonic()
+        self._clock = clock
+        self.now = self.asked = clock()
         self.away = False
         self.unseen: dict[str, list[str]] = {}
 
@@ -42,7 +42,7 @@ class PatientHub:
     @cached_property
     def parts(self) -> dict[str, Any]:
         """What one API process says of itself and its machine. Raises Refused without the right to it."""
-        self.asked = self.now + time.monotonic() - self._began
+        self.asked = self._clock()
         found: dict[str, Any] = self.hub.request("GET", PARTS).body
         return found
 

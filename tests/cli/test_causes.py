@@ -70,7 +70,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def findings(up: Up) -> list[Finding]:
     """What `fleet doctor` lists, without a process for each look."""
-    patient = PatientHub(up.hub, time.time())
+    patient = PatientHub(up.hub, time.time)
     return [one for check in CHECKS for one in looked(check, patient)]
 
 

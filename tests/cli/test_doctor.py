@@ -38,7 +38,7 @@ class Stored:
 
 
 def found(*policies: Body, **how: Any) -> list[Finding]:
-    return list(passing_policies(PatientHub(HubClient(Stored(*policies, **how), "kubeconfig"), 0.0)))  # type: ignore[arg-type]
+    return list(passing_policies(PatientHub(HubClient(Stored(*policies, **how), "kubeconfig"), lambda: 0.0)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None =
             body = told[urlparse(path).path]
             return ServerAnswer(body, {"message": "not for you"}) if isinstance(body, int) else ServerAnswer(200, body)
 
-    return PatientHub(HubClient(Api(), "kubeconfig"), NOW)  # type: ignore[arg-type]
+    return PatientHub(HubClient(Api(), "kubeconfig"), lambda: NOW)  # type: ignore[arg-type]
 
 
 def database(**facts: Any) -> dict[str, Any]:
@@ -283,10 +283,10 @@ async def test_a_full_disk_of_the_own_database_is_a_trouble_of_its_writes(
     assert await parts.write_trouble() == ""
 
 
-def test_a_slow_answer_before_is_no_clock_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = iter([0.0, 35.0])
-    monkeypatch.setattr("fleet.cli.patient.time", SimpleNamespace(monotonic=lambda: next(told)))
-    assert list(doctor_hub.clocks(patient({"at": rfc3339(NOW + 35)}))) == []
+def test_a_slow_answer_before_is_no_clock_that_differs() -> None:
+    times = iter([NOW, NOW + 35])
+    slow = PatientHub(patient({"at": rfc3339(NOW + 35)}).hub, lambda: next(times))
+    assert list(doctor_hub.clocks(slow)) == []
 
 
 def test_a_kubectl_that_is_too_old_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

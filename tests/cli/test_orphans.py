@@ -87,7 +87,7 @@ def test_a_copy_of_an_undone_past_is_named_and_stays_until_it_is_removed(up: Up)
 
 def test_doctor_names_each_copy_and_the_way_out() -> None:
     hub = HubClient(Stored(record("east", copy("b"), count=3)), "kubeconfig")  # type: ignore[arg-type]
-    first, rest = unknown_copies(PatientHub(hub, 0.0))
+    first, rest = unknown_copies(PatientHub(hub, lambda: 0.0))
     assert (first.check, first.kind, first.namespace, first.name) == ("unknown-copy", "PyTorchJob", "default", "b")
     assert "runs in east" in first.why and "since 2026-01-01T00:00:00Z" in first.why
     assert "fleet orphans remove" in first.what_to_do
