@@ -258,7 +258,8 @@ class Controller:
 
     def _count(self, what: object, error: Exception) -> None:
         self.failures += 1
-        self.last_error = f"{what}: {error!r}"[:ERROR_TEXT_MAX]
+        said = str(error) if isinstance(error, StoreUnavailable) else repr(error)  # the former is a sentence for people
+        self.last_error = f"{what}: {said}"[:ERROR_TEXT_MAX]
 
     async def _succeeded(self, key: Key) -> None:
         self._in_a_row.pop(key, None)

@@ -177,7 +177,8 @@ class Writer:
                 batch = await self._attempt(commits)
             except (*BROKEN, asyncpg.PostgresError) as error:
                 if no_space(error):  # waiting for each batch would only let the others queue up
-                    raise StoreFull(f"the database has no space left: {error}") from error
+                    why = str(error).partition("\n")[0]  # without PostgreSQL's hint
+                    raise StoreFull(f"the database has no space left: {why}") from error
                 if not isinstance(error, BROKEN):
                     raise
                 if isinstance(error, ValueError):

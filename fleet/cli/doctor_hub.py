@@ -79,7 +79,8 @@ def failing_loops(patient: PatientHub) -> Iterator[Finding]:
                 f"; no failure in the {patient.now - at:.0f} s since, and after a minute without one it is no finding"
             )
         why = (
-            f"failed {entry['failures']} times, was restarted {entry['restarts']} times, last at {entry['last']}{error}"
+            f"failed {_times(entry['failures'])}, was restarted {_times(entry['restarts'])}, last at"
+            f" {entry['last']}{error}"
         )
         yield Finding(
             "loop-fails",
@@ -89,6 +90,10 @@ def failing_loops(patient: PatientHub) -> Iterator[Finding]:
             why,
             "correct the object that is named; for a report of a bug, the log of fleet controllers has the trace",
         )
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def troubles(patient: PatientHub) -> Iterator[Finding]:

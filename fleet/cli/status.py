@@ -107,11 +107,11 @@ def lines(answer: dict[str, Any], now: float) -> list[str]:
     decision = answer["decision"]
     if decision and decision["at"] == answer["decided"]:
         decided += f", {decision['placed']} started and {decision['waiting']} left waiting"
-    looked = f"{_ago(answer['looked'], now)} ago" if answer["looked"] else "not yet"
+    looked = f"looked at {_ago(answer['looked'], now)} ago" if answer["looked"] else "not looked at yet"
     rows = [
         ("Healthy:", "yes" if answer["healthy"] else "no"),
         ("Leader:", led or "none has ever led"),
-        ("Decisions:", f"{decided}; queues looked at {looked}"),
+        ("Decisions:", f"{decided}; queues {looked}"),
         ("Jobs:", _jobs(answer)),
         (
             "Loops:",

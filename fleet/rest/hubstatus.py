@@ -78,8 +78,9 @@ def status_document(hub: RestHub, trouble: str, parts: StatusParts | None) -> di
     problems = [f"the database {trouble}"] if trouble else []
     problems += [silent.sentence(now)] if silent is not None else []
     problems += [
-        f"the loop {entry['loop']} fails: {whole(entry.get('failures'))} failures, {whole(entry.get('restarts'))}"
-        f" restarts, last at {entry.get('last')}" + (f", on {entry['error']}" if entry.get("error") else "")
+        f"the loop {entry['loop']} fails: {_count(entry.get('failures'), 'failure')},"
+        f" {_count(entry.get('restarts'), 'restart')}, last at {entry.get('last')}"
+        + (f", on {entry['error']}" if entry.get("error") else "")
         for entry in failing
     ]
     if whole(aside.get("count")):
@@ -117,6 +118,10 @@ def status_document(hub: RestHub, trouble: str, parts: StatusParts | None) -> di
             )
         ],
     }
+
+
+def _count(number: object, what: str) -> str:
+    return f"{whole(number)} {what}{'' if whole(number) == 1 else 's'}"
 
 
 def _leader(lease: Body | None) -> dict[str, Any] | None:

@@ -131,8 +131,8 @@ CASES: list[tuple[Check, PatientHub, str]] = [
     ),
     (
         doctor_hub.failing_loops,
-        patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": rfc3339(NOW - 40)}]}),
-        "no failure in the 40 s since",
+        patient(status={"failing": [{"loop": "bind", "failures": 1, "restarts": 1, "last": rfc3339(NOW - 40)}]}),
+        f"failed once, was restarted once, last at {rfc3339(NOW - 40)}; no failure in the 40 s since",
     ),
     (doctor_hub.database, patient({"database": None, "databaseTrouble": "connection refused"}), "connection refused"),
     (doctor_hub.database, patient(database(schema="0002_pre")), "its schema is 0002_pre, this release knows 0001_pre"),

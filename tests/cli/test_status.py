@@ -51,6 +51,11 @@ def test_the_screen_says_what_runs_what_waits_and_the_last_decision() -> None:
     assert "Decisions:  last 9s ago, 2 started and 7 left waiting; queues looked at 2s ago" in shown
 
 
+def test_a_new_leader_has_not_looked_at_the_queues_yet() -> None:
+    shown = screen(**{STATUS: WELL | {"decided": None, "looked": None}})
+    assert "Decisions:  none by this leader yet; queues not looked at yet" in shown
+
+
 @pytest.mark.parametrize(
     ("path", "missing"),
     [(QUEUES, "waiting in queues"), (f"{DECISIONS}?limit=1", "started and"), (CLUSTERS, "Running")],

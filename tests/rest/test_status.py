@@ -83,5 +83,5 @@ async def test_a_loop_that_fails_says_on_what_and_the_leader_names_its_version()
         [failing] = (found := await hub.get("/status"))["failing"]
         HubStatus.model_validate(found)
         assert failing["error"] == "pytorchjobs default/x: ValueError('odd')"
-        assert f"the loop {loop.name} fails: 1 failures, 0 restarts" in " ".join(found["problems"])
+        assert f"the loop {loop.name} fails: 1 failure, 0 restarts" in " ".join(found["problems"])
         assert found["version"] == __version__

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from api.engine.status import StatusError
-from api.loops.controller import ASIDE_S
+from api.loops.controller import ASIDE_S, Controller
 from fleet.values.ports import Body, StoreFull
 from fleet.values.wellknown import HANDLING_FAILED
 from fleet.wellknown import FULLY_APPLIED
@@ -135,4 +135,8 @@ async def test_a_line_about_a_store_that_takes_no_write_names_the_cause(monkeypa
             refuse(hub, monkeypatch, unit, StoreFull("the database has no space left"))
             await hub.world.apply(pytorchjob("one"))
             await eventually(lambda: any(one["event"] == "store unavailable" for one in lines), within_s=60)
+            [enqueue] = [
+                one for one in hub.world.hub.metrics.loops if isinstance(one, Controller) and one.name == "enqueue"
+            ]
+            assert enqueue.last_error.endswith("one-pytorchjob: the database has no space left")
     assert {one["error"] for one in lines if one["event"] == "store unavailable"} == {"the database has no space left"}
