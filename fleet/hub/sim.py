@@ -31,8 +31,12 @@ def sim(
     data = locate(data_dir)
     create_root(data)
 
+    def ready(names: str) -> None:
+        say_ready(names)
+        logs.say(f"simulated members are ready: {names.replace(',', ', ')}; their kubeconfigs are in {data.members}")
+
     async def main(stop: asyncio.Event) -> None:
-        await compose.simulate(data, members, nodes, gpus, stop, say_ready)
+        await compose.simulate(data, members, nodes, gpus, stop, ready)
 
     logs.configure(data.logs / "sim.log")
     say_start("sim", data=str(data.root))

@@ -179,7 +179,9 @@ def _listening(port: int) -> str:
     with contextlib.suppress(psutil.Error):  # other systems show only the own processes, or none
         for one in psutil.net_connections("tcp"):
             if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
-                program = " ".join(psutil.Process(one.pid).cmdline())[:PROGRAM_CHARACTERS_MAX]
+                program = " ".join(psutil.Process(one.pid).cmdline())
+                if len(program) > PROGRAM_CHARACTERS_MAX:
+                    program = f"{program[:PROGRAM_CHARACTERS_MAX]}…"
                 return f", by process {one.pid} ({program}): stop that program or hub, or give another --listen"
     return ""
 

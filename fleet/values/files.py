@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ def append_private(path: Path) -> BinaryIO:
 def whole_private(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which has its name once it is whole and on the disk. Else nothing of it is left: where the
     system knows files without a name, not even after a kill. OSError."""
+    if path.is_dir():  # known now, and not only when all is written
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     partial.unlink(missing_ok=True)
     descriptor = _unnamed(path.parent)

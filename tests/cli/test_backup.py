@@ -234,6 +234,8 @@ def test_what_cannot_be_backed_up_or_restored_leaves_nothing(up: Up, made: Path,
     assert "is no data directory of a hub" in refusal(fleet("backup", "x", "--data-dir", str(tmp_path / "none")))
     nowhere = fleet("backup", str(tmp_path / "none" / "f"), *where)
     assert refusal(nowhere).startswith("fleet: cannot write")
+    folder = fleet("backup", str(tmp_path), *where)
+    assert refusal(folder) == f"fleet: cannot write {tmp_path}: Is a directory", "before anything is read"
     away = fleet("backup", str(tmp_path / "f"), *where, "--database-url", "postgresql://fleet@127.0.0.1:1/fleet")
     assert "the database cannot be reached" in refusal(away)
     empty = tmp_path / "empty"

@@ -109,6 +109,12 @@ def test_what_is_wrong_is_one_line_and_nothing_is_stored(up: Up, kubeconfig: Pat
     assert stored(up) == []
 
 
+def test_fleet_sim_says_when_its_members_are_ready_and_where_their_kubeconfigs_are(kubeconfig: Path) -> None:
+    log = kubeconfig.parent.parent / "logs" / "sim.log"
+    said = f"simulated members are ready: cfa; their kubeconfigs are in {kubeconfig.parent}"
+    until("it says so", lambda: said in log.read_text())
+
+
 def test_joining_twice_changes_the_member_and_a_second_name_is_refused(up: Up, kubeconfig: Path) -> None:
     first = join(up, "one", kubeconfig, "--label", "tier=gold", "--region", "north")
     assert (first.returncode, first.stdout, first.stderr) == (0, "one joined\n", "")

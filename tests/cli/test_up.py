@@ -16,6 +16,7 @@ import psutil
 import pytest
 import yaml
 
+from fleet.hub.up import _listening
 from tests.cli.hub import Up, fleet, processes_of, refusal, until
 from tests.e2e.manifests import pytorchjob
 
@@ -142,6 +143,14 @@ def test_a_port_in_use_is_one_line_and_starts_nothing(tmp_path: Path) -> None:
     )
     assert why.endswith("): stop that program or hub, or give another --listen")
     assert processes_of(folder) == []
+
+
+def test_a_long_command_that_has_the_port_ends_with_an_ellipsis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.hub.up.PROGRAM_CHARACTERS_MAX", 5)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert "…): stop that program" in _listening(taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:", "127.0.0.1:99999"])
