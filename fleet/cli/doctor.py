@@ -162,7 +162,10 @@ def unknown_copies(patient: PatientHub) -> Iterator[Finding]:
     stay = "until it is adopted or gone, orphans of this member stay"
     for copy in copies:
         why = f"runs in {copy['member']}, and the hub's database went back to before it (since {copy['since']}); {stay}"
-        yield Finding("unknown-copy", copy["kind"], copy["namespace"], copy["name"], why, WAY_OUT, copy["member"])
+        where = f" -n {copy['namespace']}" if copy["namespace"] else ""
+        named = f"{copy['kind'].lower()}/{copy['name']}{where} --member {copy['member']}"
+        mend = f"take it for a job of the hub: fleet orphans adopt {named}; or remove it: fleet orphans remove {named}"
+        yield Finding("unknown-copy", copy["kind"], copy["namespace"], copy["name"], why, mend, copy["member"])
     if more:
         yield Finding("unknown-copy", "ConfigMap", "fleet-system", "unknown-copies", f"{more} more are there", WAY_OUT)
 

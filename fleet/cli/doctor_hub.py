@@ -88,7 +88,7 @@ def failing_loops(patient: PatientHub) -> Iterator[Finding]:
             "",
             entry["loop"],
             why,
-            "correct the object that is named; for a report of a bug, the log of fleet controllers has the trace",
+            "mend what the error names; for a report of a bug, the log of fleet controllers has the trace",
         )
 
 

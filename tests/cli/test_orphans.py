@@ -90,7 +90,8 @@ def test_doctor_names_each_copy_and_the_way_out() -> None:
     first, rest = unknown_copies(PatientHub(hub, lambda: 0.0))
     assert (first.check, first.kind, first.namespace, first.name) == ("unknown-copy", "PyTorchJob", "default", "b")
     assert "runs in east" in first.why and "since 2026-01-01T00:00:00Z" in first.why
-    assert "fleet orphans remove" in first.what_to_do
+    assert "fleet orphans adopt pytorchjob/b -n default --member east; or" in first.what_to_do
+    assert first.what_to_do.endswith("fleet orphans remove pytorchjob/b -n default --member east")
     assert rest.why == "2 more are there"
 
 
