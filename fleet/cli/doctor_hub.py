@@ -229,7 +229,7 @@ def clocks(patient: PatientHub) -> Iterator[Finding]:
     ours = seconds(patient.parts["at"]) or patient.now
     database = patient.parts["database"]
     # The hub writes its time before it looks at anything; a whole second is lost where it is written.
-    differ = {"this machine": patient.asked - ours, "the database": database["aheadS"] if database else 0.0}
+    differ = {"this machine": patient.parts_at - ours, "the database": database["aheadS"] if database else 0.0}
     for name, ahead in differ.items():
         if abs(ahead) > CLOCK_S:
             why = f"is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock of the hub"

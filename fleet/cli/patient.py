@@ -18,13 +18,13 @@ DAY_S = 86_400.0
 
 class PatientHub:
     """The hub that is looked at. `now`: this machine's time in epoch seconds, by `clock`. `away`: its database does not
-    answer. `unseen`: the checks that the hub did not answer, by its refusal. `asked`: this machine's time when the hub
-    was asked for its parts, which is later than `now` where an answer before took long."""
+    answer. `unseen`: the checks that the hub did not answer, by its refusal. `parts_at`: this machine's time when the
+    hub was asked for its parts, which is later than `now` where an answer before took long."""
 
     def __init__(self, hub: HubClient, clock: Callable[[], float]) -> None:
         self.hub = hub
         self._clock = clock
-        self.now = self.asked = clock()
+        self.now = self.parts_at = clock()
         self.away = False
         self.unseen: dict[str, list[str]] = {}
 
@@ -42,7 +42,7 @@ class PatientHub:
     @cached_property
     def parts(self) -> dict[str, Any]:
         """What one API process says of itself and its machine. Raises Refused without the right to it."""
-        self.asked = self._clock()
+        self.parts_at = self._clock()
         found: dict[str, Any] = self.hub.request("GET", PARTS).body
         return found
 

@@ -63,8 +63,8 @@ def wait(
             continue
         failed = failed or until is not WaitGoal.deleted
         print(f"fleet: {job}", file=sys.stderr)
-    for job, state, why, starts_anew in _standings(hub, where, rest, timeout or None) if rest else ():
-        done = state in STATES[until] and not starts_anew
+    for job, state, why in _standings(hub, where, rest, timeout or None) if rest else ():
+        done = state in STATES[until]
         if done:
             print(f"{job} {state.lower()}" + (f": {why}" if state == "Failed" and why else ""))
             failed = failed or (state == "Failed" and until is not WaitGoal.deleted)
@@ -85,8 +85,8 @@ def wait(
 
 def _standings(
     hub: HubClient, namespace: str, jobs: Mapping[tuple[str, str], HubJob], timeout: float | None
-) -> Iterator[tuple[HubJob, str, str, bool]]:
-    """The state and the reason of each of the jobs, and whether it failed and starts anew; again when that changes."""
+) -> Iterator[tuple[HubJob, str, str]]:
+    """The state and the reason of each of the jobs, and again when one has changed."""
     from fleet.client.jobvalues import Job as Value
     from fleet.client.jobvalues import JobChange
     from fleet.client.jobwatch import changes
@@ -98,16 +98,17 @@ def _standings(
         "name": names if len(names) <= NAMES_MOST else None,
     }
     listed = JobChange("LISTED", Value())
-    standings: dict[HubJob, tuple[str, str, bool]] = {}
+    standings: dict[HubJob, tuple[str, str]] = {}
     for change in hub.items(changes(hub.session, query, timeout=timeout, listed=listed)):
         if change is listed:  # what was deleted since it was named is not among them
-            yield from [(job, "Deleted", "", False) for job in jobs.values() if job not in standings]
+            yield from [(job, "Deleted", "") for job in jobs.values() if job not in standings]
             continue
         job, now = jobs.get((change.job.kind, change.job.name)), change.job
         if job is None:
             continue
         reason = now.reason.text if now.reason is not None else ""
-        stands = ("Deleted", "", False) if change.type == "DELETED" else (now.state, reason, now.starts_anew)
+        state = f"{now.state}, starts anew" if now.starts_anew else now.state
+        stands = ("Deleted", "") if change.type == "DELETED" else (state, reason)
         if standings.get(job) != stands:
             standings[job] = stands
             yield job, *stands

@@ -127,7 +127,7 @@ def wait(
         if until != "deleted":
             raise
         return gone(session, job, namespace)
-    while detail.state != "Deleted" and not _there(detail, until):
+    while not _there(detail, until):
         now: float = yield Now()
         rest_s = STREAM_MOST_S if timeout is None else began + timeout - now
         if rest_s <= 0:
@@ -146,7 +146,7 @@ def wait(
 
 def _there(job: Job, until: Until) -> bool:
     """Whether the wait for it ends: a failed job that starts anew has not finished, and will have started."""
-    return job.state in STATES[until] and not job.starts_anew
+    return job.state in (*STATES[until], "Deleted") and not job.starts_anew
 
 
 def _changed(session: Session, detail: JobDetail, until: Until, within_s: float) -> Steps[JobDetail]:

@@ -182,8 +182,7 @@ def reason_of(job: StoredJob, state: State) -> dict[str, Any] | None:
     if state is State.FAILED:
         told = condition(job.binding, b.FINISHED) or {}
         why = message or text(told.get("message")) or _in_member(job).message or "it has failed"
-        code = STARTS_ANEW if moves_again(job.binding) else "JobFailed"
-        return _reason(code, f"{why.rstrip('.')}; {remains}" if remains else why)
+        return _reason(_code_of_failure(job.binding), f"{why.rstrip('.')}; {remains}" if remains else why)
     for task in b.tasks_of(job.binding):
         return _reason(text(task.get("reason")) or "Evicted", text(task.get("message")))
     if reason.get("code"):
@@ -192,6 +191,10 @@ def reason_of(job: StoredJob, state: State) -> dict[str, Any] | None:
         troubles = (_unless_true(job.binding, type_) for type_ in (b.REACHABLE, RESIZED, FULLY_APPLIED))
         return next((trouble for trouble in troubles if trouble is not None), None)
     return _unless_true(job.binding, SCHEDULED)
+
+
+def _code_of_failure(binding: Body) -> str:
+    return STARTS_ANEW if moves_again(binding) else "JobFailed"
 
 
 def _left(binding: Body, unit: Body | None) -> str:
