@@ -20,6 +20,7 @@ from fleet.values.ports import Body, StoredObject
 from fleet.values.untyped import rows, text, whole
 
 LEAST, STEP = "minReplicas", "replicaStep"  # of a component of a binding
+SHRUNK_AT = "shrunkAt"  # of a binding's status: when the hub last took replicas from its job
 
 
 def with_ranges(
@@ -74,9 +75,12 @@ def with_replicas(binding: StoredObject, replicas: Mapping[str, int]) -> StoredO
 
 
 def start_size(binding: Body) -> tuple[tuple[str, int], ...]:
-    """The replicas by component with which a job starts that is to start at its smallest; () for a job that starts
-    whole."""
-    return tuple(least_of(binding).items()) if b.spec_of(binding).get(WANTED) else ()
+    """The replicas by component with which a job starts that is to start smaller than it asks to be; () for a job that
+    starts whole."""
+    if not b.spec_of(binding).get(WANTED):
+        return ()
+    has = {text(body.get("name")).lower(): whole(body.get("replicas")) for body in b.component_bodies(binding)}
+    return tuple((name, has[name]) for name in ranges_of(binding) if name in has)
 
 
 def as_large_as(binding: Body, decided: Body) -> Body:

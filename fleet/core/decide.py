@@ -53,7 +53,7 @@ def decide(
     problems = snapshot.problems()
     if problems:
         raise BadSnapshot(problems)
-    situation = sort(at_least(snapshot), now)  # 1: units in groups with their tiers, room, usage
+    situation = sort(at_least(snapshot, now), now)  # 1: units in groups with their tiers, room, usage
     situation = with_claims(situation)  # 2: claims start, or keep their room
     situation = with_heads(situation)  # 3: heads, each with a member
     greedy = settle(situation, situation.profile(), ())  # 4: start, or else reserve, in service order

@@ -4,8 +4,6 @@ has."""
 from __future__ import annotations
 
 import copy
-from itertools import pairwise
-from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,57 +12,24 @@ from fleet.bindings.components import components_of, wanted_of
 from fleet.bindings.elastic import give, least_of, least_text, ranges_of, start_size, take
 from fleet.bindings.elastic import with_replicas as at_size
 from fleet.bindings.nomination import ReservedPlacement, reserved_placement_of, to_body
-from fleet.controllers.decide.shrinking import sizes_of
 from fleet.kinds.interpreter import Range
 from fleet.values.ports import Body, Key, StoredObject
-
-
-class Part(NamedTuple):
-    """A component that asks for `least + above * step` pods; `least` 0: it has a fixed size, of `above` pods."""
-
-    least: int
-    above: int
-    step: int
-
-
-PARTS = st.lists(st.builds(Part, st.integers(0, 4), st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=3)
-
-
-def binding(parts: list[Part]) -> Body:
-    components = []
-    for number, (least, above, step) in enumerate(parts):
-        requests = {"resourceRequest": {"cpu": "1"}}
-        ranged = {"minReplicas": least * step, "replicaStep": step} if least else {}
-        replicas = (least + above) * step if least else above
-        components.append({"name": f"c{number}", "replicas": replicas, "replicaRequirements": requests, **ranged})
-    return {"metadata": {"name": "b"}, "spec": {"components": components}}
+from tests.bindings.elasticparts import PARTS, Part, binding
 
 
 def sizes(body: Body) -> dict[str, int]:
     return {part.name: part.replicas for part in components_of(body)}
 
 
-@given(PARTS)
-def test_every_size_on_the_way_down_is_a_step_smaller_and_the_last_is_the_least(parts: list[Part]) -> None:
-    body = binding(parts)
-    asked, ranges = sizes(body), ranges_of(body)
-    found = [{**asked, **size} for size in sizes_of(components_of(body), ranges)]
-    assert found[0] == asked and found[-1] == {**asked, **least_of(body)}
-    for before, after in pairwise(found):
-        (changed,) = (name for name in asked if before[name] != after[name])
-        assert before[changed] - after[changed] == ranges[changed].step
-        assert after[changed] >= ranges[changed].least
-        later = list(asked)[list(asked).index(changed) + 1 :]
-        assert all(before[name] == ranges[name].least for name in later if name in ranges), "the last gives up first"
-
-
 @given(PARTS, st.data())
 def test_a_job_has_what_it_is_given_and_asks_for_all_of_it_on(parts: list[Part], data: st.DataObject) -> None:
     body = binding(parts)
     asked, ranges = sizes(body), ranges_of(body)
-    every = sizes_of(components_of(body), ranges)
     for _ in range(4):
-        size = data.draw(st.sampled_from(every))
+        size = {
+            name: data.draw(st.sampled_from(range(found.least, asked[name] + 1, found.step)))
+            for name, found in ranges.items()
+        }
         if data.draw(st.booleans()):
             give(body, size)
             assert sizes(body) == {**asked, **size}

@@ -329,9 +329,11 @@ def crd(group: str, version: str, kind: str, plural: str) -> Body:
 
 
 @contextlib.asynccontextmanager
-async def hub(*members: FakeMember, config: ControllerConfig | None = None, start: bool = True) -> AsyncIterator[World]:
+async def hub(
+    *members: FakeMember, config: ControllerConfig | None = None, start: bool = True, replays: bool = True
+) -> AsyncIterator[World]:
     """A world with its namespaces and Clusters, and the controllers running. In the end, every decision that it
-    recorded is decided again, to the same plan."""
+    recorded is decided again, to the same plan; not where `replays` is false, or no controllers made it."""
     world = World(*members, config=config)
     for name in ("default", "team-b", TREE_NAMESPACE, QUEUE_NAMESPACE, "fleet-system"):
         await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -341,7 +343,8 @@ async def hub(*members: FakeMember, config: ControllerConfig | None = None, star
         world.start()
     try:
         yield world
-        await world.replays()
+        if start and replays:
+            await world.replays()
     finally:
         await world.kill()
         for task in list(world.members.tasks):

@@ -66,7 +66,7 @@ async def test_bugs_of_the_decider_arrive_as_alerts(tmp_path: Path, monkeypatch:
         made(self, clock, buggy)
 
     monkeypatch.setattr(Decider, "__init__", init)
-    async with hub(member("cfa"), member("cfb"), config=QUICK) as world:
+    async with hub(member("cfa"), member("cfb"), config=QUICK, replays=False) as world:
         await world.apply(leaves(32, a=0, b=16), policy(queue=True))
         await world.apply(*(job(name, "a", gpus=4, workers=0) for name in BORROWERS))
         for name in BORROWERS:

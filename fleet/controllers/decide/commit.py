@@ -9,7 +9,7 @@ the commit, for a new decision. A claim may count on what leaves for another bef
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -17,7 +17,7 @@ import structlog
 from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
-from fleet.bindings.elastic import as_large_as, start_size
+from fleet.bindings.elastic import as_large_as, start_size, with_replicas
 from fleet.bindings.nomination import ReservedPlacement, reserved_placement_of
 from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
@@ -30,8 +30,10 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.core.model.reason import Reason, named_to
+from fleet.core.model.unit import Component
 from fleet.core.placement.packing.layout import domains
 from fleet.core.placement.reservation.heads import nominated
+from fleet.core.snapshot.surplus import resized
 from fleet.values.ports import Body, CommitResult, Key, StaleEpoch, StoredObject, StoreUnavailable, Write
 from fleet.values.untyped import digits
 from fleet.wellknown import (
@@ -239,8 +241,11 @@ class PlanCommitter:
         return found is not None and found.body["spec"].get("activationPreference") == "Lazy"
 
     def _start(self, picture: Picture, queues: reserving.Queues, placement: Placement, domain: str) -> _Act:
-        sources = picture.sources[placement.unit]
-        return _Act(placement.unit, lambda: self._writes(sources, queues, placement, domain))
+        unit, least = picture.snapshot.units[placement.unit], picture.sources[placement.unit]
+        sources = least
+        if unit.sizes is not None:
+            least, sources = (_sized(least, resized(unit.components, dict(sizes))) for sizes in ((), placement.sizes))
+        return _Act(placement.unit, lambda: self._writes(sources, least, queues, placement, domain))
 
     def _claim(
         self, picture: Picture, room: RoomClaim, leaving: Sequence[Eviction], reasons: Mapping[str, Reason]
@@ -281,16 +286,18 @@ class PlanCommitter:
     def _evict_writes(self, sources: Sources, message: str) -> list[Write]:
         return self._evictor.writes(sources.binding, sources.unit, reason=PREEMPTED, message=message, exactly=True)
 
-    def _writes(self, sources: Sources, queues: reserving.Queues, placement: Placement, domain: str) -> list[Write]:
-        """The unit starts; where its queue, or one above it, has checks for it, it only gets what it needs, and starts
-        after them."""
+    def _writes(
+        self, sources: Sources, least: Sources, queues: reserving.Queues, placement: Placement, domain: str
+    ) -> list[Write]:
+        """The unit starts; where its queue, or one above it, has checks for it, it only gets what it needs, `least`,
+        and starts after them."""
         if sources.unit is not None:
             line, checks = reserving.asked_of(
                 self._hub, queues, sources.unit.body, sources.binding.body, placement.member
             )
             if checks:
                 patience = reserving.patience_s(line, self._hub.config.admission_checks_s)
-                return self._reserve_writes(sources.binding, sources.unit, placement, domain, checks, patience)
+                return self._reserve_writes(least.binding, sources.unit, placement, domain, checks, patience)
         return self.start_writes(sources, placement, domain=domain)
 
     def _reserve_writes(
@@ -361,6 +368,12 @@ class PlanCommitter:
             self._events.write(binding.body["spec"]["resource"], SCHEDULE_SUCCEED, message, component=SCHEDULER)
         )
         return writes
+
+
+def _sized(sources: Sources, parts: Iterable[Component]) -> Sources:
+    """With the binding as it is once its job has these replicas."""
+    sizes = {part.name.lower(): part.replicas for part in parts}
+    return replace(sources, binding=with_replicas(sources.binding, sizes))
 
 
 def _without(pending: Sequence[_Act], lost: frozenset[str]) -> list[_Act]:

@@ -5,14 +5,13 @@ after the other, each beside what the one before took. A commit loses to a chang
 room of pods that the member does not show yet is kept from then on, as for a gang that starts. The pods that a job has
 already run on while it waits, and while its new pods wait for nodes.
 
-A job that a person made larger gets all of it or nothing. An elastic job grows into what there is, once no job waits
-that may need it.
+A job that a person made larger gets all of it or nothing. Elastic jobs grow by the plan (resizing.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -21,8 +20,7 @@ from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.conditions import PODS_PENDING, condition, is_true, set_condition
-from fleet.bindings.elastic import give, ranges_of, resized
-from fleet.controllers.decide.elastic import others_wait
+from fleet.bindings.elastic import give, ranges_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
@@ -30,14 +28,12 @@ from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Component
 from fleet.core.placement.growing import Lack, lacks, larger
 from fleet.core.snapshot import Snapshot, SnapshotChanges
-from fleet.kinds.interpreter import Range
 from fleet.values.ports import Body, CommitResult, StaleEpoch, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
 
 log = structlog.get_logger(__name__)
 
 NOT_WHOLE = Lack("PodsNotReady", "asks for more, and waits until all pods that it was admitted with have a node")
-OTHERS_WAIT = Lack("OthersWait", "is elastic, and leaves what is free to the jobs that wait")
 
 
 class JobGrower:
@@ -75,31 +71,14 @@ class JobGrower:
         sources = picture.sources[key]
         binding = sources.binding.body
         target: Sequence[Component] = wanted_of(binding)
-        ranges = ranges_of(binding)
         if not is_true(binding, GANG_WHOLE):
             lack: Lack | None = NOT_WHOLE
-        elif ranges and others_wait(picture, key):
-            lack = OTHERS_WAIT
         else:
             lack = await asyncio.to_thread(lacks, snapshot, key, target, now)
-            if lack is not None and ranges:
-                part = await asyncio.to_thread(_most, snapshot, key, target, components_of(binding), ranges, now)
-                if part is not None:
-                    target, lack = part, None
         if lack is not None:
-            await self._tell(sources, lack, now)
+            await tell_lack(self._hub, self._events, sources, lack, now)
             return ()
         return target if await self._give(picture, sources, target, now) else ()
-
-    async def _tell(self, sources: Sources, lack: Lack, now: float) -> None:
-        """Once, with an event, for each reason; the condition follows the numbers."""
-        binding = sources.binding
-        told, message = condition(binding.body, RESIZED), f"runs on with what it has: {lack.text}"
-        await self._hub.edit(
-            binding.key, lambda body: set_condition(body, RESIZED, False, lack.reason, message, now), uid=binding.uid
-        )
-        if lack is not NOT_WHOLE and (told is None or told.get("reason") != lack.reason):
-            await self._events.record(dict(b.resource_of(binding.body)), RESIZED, message, warning=True)
 
     async def _give(self, picture: Picture, sources: Sources, parts: Sequence[Component], now: float) -> bool:
         binding, member = sources.binding, b.clusters_of(sources.binding.body)[0]
@@ -119,53 +98,36 @@ class JobGrower:
         if tree is not None:
             expected = tree.body["metadata"].get("generation")
             writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
-        message = f"is made larger in member {member}: {_change(had, parts)}"
+        message = f"is made larger in member {member}: {change_text(had, parts)}"
         writes.append(self._events.write(dict(b.resource_of(binding.body)), RESIZED, message))
         done = isinstance(await self._hub.commit(writes), CommitResult)
         self._lost = self._lost or not done
         return done
 
 
-def _most(
-    snapshot: Snapshot,
-    key: str,
-    target: Sequence[Component],
-    had: Sequence[Component],
-    ranges: Mapping[str, Range],
-    now: float,
-) -> Sequence[Component] | None:
-    """The most that an elastic job, which cannot have all that it asks for, can have: as many replicas more of its
-    elastic components, one after the other, as there is room and quota for. None where that is no replica more."""
-    have = {part.name.lower(): part.replicas for part in had}
-    sizes = {p.name.lower(): min(p.replicas, have.get(p.name.lower(), 0)) for p in target if p.name.lower() in ranges}
-    for part in target:
-        name = part.name.lower()
-        if name not in sizes:
-            continue
-        begin, step = sizes[name], ranges[name].step
-        low, high = 0, (part.replicas - begin) // step
-        while low < high:
-            middle = (low + high + 1) // 2
-            if lacks(snapshot, key, resized(target, {**sizes, name: begin + middle * step}), now) is None:
-                low = middle
-            else:
-                high = middle - 1
-        sizes[name] = begin + low * step
-    return resized(target, sizes) if any(count > have.get(name, 0) for name, count in sizes.items()) else None
+async def tell_lack(hub: Hub, events: EventRecorder, sources: Sources, lack: Lack, now: float) -> None:
+    """Once, with an event, for each reason; the condition follows the numbers."""
+    binding = sources.binding
+    known, message = condition(binding.body, RESIZED), f"runs on with what it has: {lack.text}"
+    await hub.edit(
+        binding.key, lambda body: set_condition(body, RESIZED, False, lack.reason, message, now), uid=binding.uid
+    )
+    if lack is not NOT_WHOLE and (known is None or known.get("reason") != lack.reason):
+        await events.record(dict(b.resource_of(binding.body)), RESIZED, message, warning=True)
 
 
 def _may(binding: Body) -> bool:
-    return not (b.deleting(binding) or b.tasks_of(binding) or b.finished(binding) or b.suspended(binding))
+    over = b.deleting(binding) or b.tasks_of(binding) or b.finished(binding) or b.suspended(binding)
+    return not over and not ranges_of(binding)
 
 
 def _state(picture: Picture, key: str) -> object:
     """All that counts for a job here, beside the snapshot."""
     binding = picture.sources[key].binding.body
-    waits = bool(ranges_of(binding)) and others_wait(picture, key)
-    return binding["metadata"].get("generation"), is_true(binding, GANG_WHOLE), waits
+    return binding["metadata"].get("generation"), is_true(binding, GANG_WHOLE)
 
 
-def _change(had: Sequence[Component], asked: Sequence[Component]) -> str:
+def change_text(had: Sequence[Component], asked: Sequence[Component]) -> str:
     """As the event says it: worker 2 -> 4."""
     before = {component.name: component for component in had}
     parts = []

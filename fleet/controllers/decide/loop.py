@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 import structlog
 
@@ -28,7 +27,7 @@ from fleet.bindings.orphans import is_record
 from fleet.bindings.unit import PLACED_PHASES, phase_of
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
-from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_ask_about, wait_reasons
+from fleet.controllers.decide.elastic import with_least
 from fleet.controllers.decide.faults import Faults
 from fleet.controllers.decide.growing import JobGrower
 from fleet.controllers.decide.latest import LatestSnapshot
@@ -37,7 +36,7 @@ from fleet.controllers.decide.process import ProcessDecider
 from fleet.controllers.decide.queueitems import QueueItems
 from fleet.controllers.decide.reasons import ReasonWriter
 from fleet.controllers.decide.record import DecisionRecorder
-from fleet.controllers.decide.shrinking import JobShrinker
+from fleet.controllers.decide.resizing import JobResizer
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.decide.waking import next_change
 from fleet.controllers.runtime.events import EventRecorder
@@ -59,7 +58,6 @@ GATHER_MAX_S = 0.3
 QUIET_S = 1.0  # between two looks at what placed jobs and members do, while no job asks for anything
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
-SPARED_S = 5.0  # until it looks again at jobs for which elastic jobs have become smaller; pods that leave wake it, too
 LOOK_S = 0.25  # between two looks at members that are not read yet; a member that is read brings the next one sooner
 UNREAD_TOLD = 10  # of what cannot be read in one cycle
 _CYCLE = Key("", "", "", "decide")
@@ -94,7 +92,7 @@ class DecideLoop:
         )
         self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
         self._growing = JobGrower(hub, events)
-        self._shrinking = JobShrinker(hub, events)
+        self._resizing = JobResizer(hub, events)
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
@@ -194,9 +192,9 @@ class DecideLoop:
         heard = self._decider.without_aside(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
-        self._latest.offer(partial(to_ask_about, picture), now)
+        self._latest.offer(lambda: picture.snapshot, now)
         self._nodes.offer(heard, now)
-        if not whole.waiting:
+        if not whole.waiting and not whole.elastic:
             self._hub.metrics.see(whole.snapshot, {})
             self._items.offer(whole, {})
             self._last = None
@@ -208,15 +206,11 @@ class DecideLoop:
             if decided is None:
                 self.controller.queue.add(_CYCLE)
                 return "failed", None
-            picture, decided, smaller = await self._decided_smaller(picture, decided, began, now)
             outcome, (plan, phases) = "decided", decided
-            reasons = {**plan.reasons, **smaller, **self._left_out()}
+            reasons = {**with_least(picture, plan.reasons), **self._left_out()}
             phases.begin("commit")
             took_s = self._hub.clock.monotonic() - began
-            left, spared = await self._spared(picture, plan, now)
-            kept = {key: why for key, why in reasons.items() if key not in spared}
-            complete = await self._carry_out(picture, whole, (plan, left), kept, now, took_s) and not spared
-            plan = left
+            complete = await self._carry_out(picture, whole, plan, reasons, now, took_s)
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
                 found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
@@ -262,27 +256,6 @@ class DecideLoop:
             await self._faults.tell(decided.fault, decided.resort, picture.snapshot, now, names)
         return (decided.plan, phases) if decided.plan is not None else None
 
-    async def _decided_smaller(
-        self, picture: Picture, decided: tuple[Plan, Phases], began: float, now: float
-    ) -> tuple[Picture, tuple[Plan, Phases], Mapping[str, Reason]]:
-        """The picture and the plan of it to carry out: with elastic jobs at their smallest, where that starts one. Also
-        why the others wait, which do not start even so."""
-        smaller = at_their_smallest(picture, decided[0]) if picture.elastic else None
-        again = await self._decide(smaller, began, now) if smaller is not None else None
-        if smaller is None or again is None:
-            return picture, decided, {}
-        reasons = wait_reasons(picture, smaller, again[0])
-        return (smaller, again, reasons) if starts_one(picture, smaller, again[0]) else (picture, decided, reasons)
-
-    async def _spared(self, picture: Picture, plan: Plan, now: float) -> tuple[Plan, frozenset[str]]:
-        """The plan with the evictions that are left where elastic jobs become smaller, and the units that wait for
-        that."""
-        left = await self._shrinking.instead(picture, plan, now) if plan.claims else plan
-        spared = frozenset(claim.unit for claim in plan.claims) - {claim.unit for claim in left.claims}
-        if spared:
-            self.controller.queue.add_after(_CYCLE, SPARED_S)
-        return left, spared
-
     def _left_out(self) -> dict[str, Reason]:
         """Why those wait that the decider is not asked about."""
         return {key: one.reason for key, one in self._decider.aside.items()}
@@ -308,36 +281,42 @@ class DecideLoop:
         self,
         picture: Picture,
         whole: Picture,
-        plans: tuple[Plan, Plan],
+        plan: Plan,
         reasons: Mapping[str, Reason],
         now: float,
         took_s: float,
     ) -> bool:
-        """Whether all was committed. `whole`, `reasons`: with the units that were left out; `plans`: as decided, and
-        the part to commit; `took_s`: until there was the plan."""
-        decision, plan = plans
+        """Whether all of the plan was committed. `whole`, `reasons`: with the units that were left out; `took_s`: until
+        there was the plan."""
         placed = await self._committer.commit(picture, plan.placements, now) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         claimants = {claim.unit for claim in plan.claims}
         await self._committer.release_expired(picture, claimants, now)
         claimed = await self._committer.take_back(picture, plan) if claimants else frozenset()
+        resized = await self._resizing.resize(picture, plan, now)
+        await self._resizing.tell(picture, plan, now)
         self._reasons.offer(whole, {key: why for key, why in reasons.items() if key not in claimants - claimed})
-        if placed or claimed:
+        if placed or claimed or resized:
             evicted = sum(eviction.preemptor in claimed for eviction in plan.evictions)
             log.info(
                 "decided",
                 placed=placed,
                 claimed=len(claimed),
                 evicted=evicted,
+                resized=resized,
                 waiting=len(plan.reasons),
                 shipped=plan.certificate.shipped,
             )
-            await self._recorder.record(picture.snapshot, decision, plan, now=now, seed=SEED, took_s=took_s)
-        complete = placed == len(plan.placements) and claimed == claimants
-        if complete or placed or claimed:
+            await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED, took_s=took_s)
+        complete = placed == len(plan.placements) and claimed == claimants and resized == len(plan.resizes)
+        self._look_again(complete, bool(placed or claimed or resized))
+        return complete
+
+    def _look_again(self, complete: bool, progress: bool) -> None:
+        """Soon, where a part of a plan was lost: the write that won is on its way here, and wakes the loop. Should it
+        never come, this must not spin."""
+        if complete or progress:
             self._lost = 0
         if not complete:
-            # The write that won is on its way here, and wakes the loop. Should it never come, this must not spin.
             self.controller.queue.add_after(_CYCLE, min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(self._lost, 10)))
             self._lost += 1
-        return complete

@@ -42,32 +42,25 @@ class DecisionRecorder:
         self._writing: asyncio.Task[None] | None = None
         self.lost = 0
 
-    async def record(
-        self, snapshot: Snapshot, plan: Plan, committed: Plan, *, now: float, seed: int, took_s: float
-    ) -> None:
+    async def record(self, snapshot: Snapshot, plan: Plan, *, now: float, seed: int, took_s: float) -> None:
         """Write it beside the next decision: one at a time, so that a slow store slows the decider instead of piling
-        records up. `committed`: the part of the plan that lists show, without evictions that elastic jobs spare;
-        `took_s`: seconds from the look at the fleet to the plan."""
+        records up. `took_s`: seconds from the look at the fleet to the plan."""
         if not self._hub.config.record_decisions:
             return
         if self._writing is not None:
             await self._writing
-        self._writing = asyncio.create_task(
-            self._write(snapshot, plan, committed, now, seed, took_s), name="decision record"
-        )
+        self._writing = asyncio.create_task(self._write(snapshot, plan, now, seed, took_s), name="decision record")
 
     async def close(self) -> None:
         """Write no more."""
         await cancelled(self._writing)
         self._writing = None
 
-    async def _write(
-        self, snapshot: Snapshot, plan: Plan, committed: Plan, now: float, seed: int, took_s: float
-    ) -> None:
+    async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int, took_s: float) -> None:
         try:
             record = await asyncio.to_thread(self.packer.pack, snapshot, plan, now, seed)
             number = await self._hub.store.history(RECORD, record)
-            row = listed(snapshot, committed, now=now, took_s=took_s)
+            row = listed(snapshot, plan, now=now, took_s=took_s)
             await self._hub.store.history(KIND, {**row, "record": number})
         except Exception as error:
             self.lost += 1

@@ -25,6 +25,7 @@ from fleet.bindings.matching import (
 from fleet.bindings.orphans import lost_copies, why_held
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import owned_by, queue_of, unit_key
+from fleet.controllers.decide.sizes import with_surplus
 from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit
 from fleet.controllers.queue.sweeps import Sweep, sweep_of
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
@@ -63,7 +64,7 @@ class Picture:
     tree: StoredObject | None
     again_at: float | None = None  # epoch seconds at which it is another although nothing changed
     growing: tuple[str, ...] = ()  # units that have their room and ask for more
-    elastic: tuple[str, ...] = ()  # units that wait, and may start smaller than they ask to be
+    elastic: tuple[str, ...] = ()  # those of them that take what there is
 
     @property
     def waiting(self) -> list[Unit]:
@@ -94,7 +95,7 @@ class _KeptUnit:
     pools: tuple[Pool, ...] | None = None
     failed: Exception | None = None  # why it could not be read
     grows: bool = False  # it has its room, and asks for more
-    elastic: bool = False  # its job can start with fewer replicas
+    elastic: Body | None = None  # its binding, where its job can run with fewer replicas
     sweep: Sweep | None = None  # its job belongs to
 
     def reads(
@@ -233,7 +234,7 @@ class SnapshotBuilder:
                     sweeps[record.unit.id] = record.sweep
                 if record.grows:
                     growing.append(record.unit.id)
-                if record.elastic and record.unit.phase is Phase.WAITING:
+                if record.grows and record.elastic is not None:
                     elastic.append(record.unit.id)
         self.unreadable = unreadable
         for uid in unread:
@@ -286,7 +287,7 @@ class SnapshotBuilder:
             base_of,
             failed=failed,
             grows=bool(b.spec_of(body).get(WANTED)),
-            elastic=bool(least_of(body)),
+            elastic=_if_elastic(body),
             sweep=sweep_of(body),
         )
 
@@ -310,13 +311,17 @@ class SnapshotBuilder:
                 continue
             pools = members[unit.member].pools
             if record.pools is not pools:
-                mine = [pod for pod in record.pods if pod.member == unit.member]
-                gone = leaving and not any(name == unit.member for name, _ in record.copies)
-                seats = self._members.seats(unit.member, mine) or (_NOWHERE if mine or gone else ())
-                if seats != unit.seats:
-                    record.unit = unit = replace(unit, seats=seats)
-                record.pools = pools
+                unit = self._with_seats(record, unit, unit.member, leaving)
+                record.unit, record.pools = unit, pools
             yield unit.id, unit
+
+    def _with_seats(self, record: _KeptUnit, unit: Unit, member: str, leaving: bool) -> Unit:
+        pods = [pod for pod in record.pods if pod.member == member]
+        gone = leaving and not any(name == member for name, _ in record.copies)
+        seats = self._members.seats(member, pods) or (_NOWHERE if pods or gone else ())
+        if seats != unit.seats:
+            unit = replace(unit, seats=seats)
+        return with_surplus(unit, record.elastic, pods) if record.elastic is not None and not leaving else unit
 
     def unread(self) -> list[str]:
         """Members that are not read though their Clusters say that they are ready. After a start there are some, and
@@ -355,6 +360,10 @@ class SnapshotBuilder:
                 model = replace(model, idle_kinds=frozenset(idle))
             members[name] = model
         return members
+
+
+def _if_elastic(binding: Body) -> Body | None:
+    return binding if least_of(binding) else None
 
 
 def _mark(clusters: Sequence[ClusterFields]) -> object:

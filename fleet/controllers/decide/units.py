@@ -24,6 +24,7 @@ from fleet.bindings.matching import (
 from fleet.bindings.nomination import reserved_placement_of
 from fleet.bindings.notice import leaving_s
 from fleet.bindings.unit import active, evicted, limit_of, priority_of
+from fleet.controllers.decide.sizes import placed_sizes, waiting_sizes
 from fleet.controllers.fields.starting import SHARE_UNTIL
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.pod import PodView
@@ -179,6 +180,7 @@ def now_unit(
                 visible=visible(components, member_pods, final=False),
             )
         head = head_of(binding if queue_unit is None else queue_unit)
+        waiting = waiting_sizes(waiting, binding)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)
     places = b.places_of(binding)
     pods, copies = [pod for pod in pods if pod.member in places], [one for one in copies if one[0] in places]
@@ -191,7 +193,7 @@ def now_unit(
     admitted = within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN))
     charged = b.charged_components(admitted, member_pods, over=b.finished(binding) and not tasks) or admitted
     return replace(
-        _as_queued(base, binding, queue_unit),
+        placed_sizes(_as_queued(base, binding, queue_unit), binding),
         components=charged,
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,

@@ -16,8 +16,9 @@ STEP_S = 1.0  # changes within this are looked at together
 
 def next_change(snapshot: Snapshot, reasons: Mapping[str, Reason], now: float) -> float | None:
     """The first epoch second after `now` at which a back-off or a claim ends, a unit has waited long enough to become
-    the head of its leaf, or guaranteed units begin or cease to wait for a head. While a unit with a right to room
-    waits, also the second at which some gang may be evicted. `reasons`: of the plan for the snapshot."""
+    the head of its leaf, guaranteed units begin or cease to wait for a head, or an elastic unit may grow again. While a
+    unit with a right to room waits, also the second at which some gang may be evicted. `reasons`: of the plan for the
+    snapshot."""
     return min((at for at in _instants(snapshot, reasons, now) if at > now), default=None)
 
 
@@ -39,8 +40,17 @@ def _instants(snapshot: Snapshot, reasons: Mapping[str, Reason], now: float) -> 
             yield _whole(unit.placed_at + config.protection_s)
             if unit.share_until is not None:
                 yield unit.share_until
+    yield from _of_sizes(snapshot)
     if config.head_after_s > 0:
         yield from (_whole(unit.enqueued_at + config.head_after_s) for unit in _next_heads(snapshot, reasons))
+
+
+def _of_sizes(snapshot: Snapshot) -> Iterator[float]:
+    """When units that gave up replicas may grow again, and when their pods are no longer waited for."""
+    for unit in snapshot.backlog.sized.values():
+        if unit.sizes is not None and unit.sizes.shrunk_at is not None:
+            yield unit.sizes.shrunk_at + snapshot.config.protection_s
+            yield unit.sizes.shrunk_at + snapshot.config.claim_s
 
 
 def _next_heads(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[Unit]:

@@ -62,7 +62,7 @@ def _claims(
 ) -> Iterable[Violation]:
     """The rules about claims and victims, in the fleet without the surplus of elastic units, which gives way to all.
     `sums`: of the actual snapshot, with what starts."""
-    snapshot = at_least(actual)
+    snapshot = at_least(actual, now)
     claims, unsound = claims_of(snapshot, plan, starts, now)
     victims, kept = evictions(snapshot, plan, {claim.unit for claim in plan.claims}, now)
     yield from (*unsound, *kept)

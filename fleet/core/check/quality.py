@@ -9,11 +9,14 @@ from fleet.core.check.units import resources_of
 from fleet.core.model.leaving import vacated
 from fleet.core.model.plan import Plan
 from fleet.core.snapshot import Snapshot
+from fleet.core.snapshot.surplus import at_least
 
 
 def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
     """The units that a sound plan evicts though all of them could stay: its claims have quota and room beside the
-    units that start now. A unit with pods that the inventory does not show is never named."""
+    units that start now. A unit with pods that the inventory does not show is never named. The surplus of elastic units
+    is in no claim's way."""
+    snapshot = at_least(snapshot, now)
     victims = [snapshot.units[eviction.unit] for eviction in plan.evictions]
     starts = {placement.unit: placement.member for placement in plan.placements}
     claims, _ = claims_of(snapshot, plan, starts, now)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.member import Member
-from fleet.core.model.unit import Component, Phase, Seat, Unit
+from fleet.core.model.unit import Component, ElasticSizes, Phase, Seat, Unit
 from fleet.core.snapshot.snapshot import Snapshot, SnapshotChanges
 
 
@@ -43,21 +43,27 @@ def smaller(unit: Unit, steps: int) -> Unit:
     )
 
 
-def elastic(snapshot: Snapshot) -> list[Unit]:
-    """The units with a surplus that they can give up: they run in a member that answers, and are settled."""
+def elastic(snapshot: Snapshot, now: float) -> list[Unit]:
+    """The units with a surplus that they can give up: they run in a member that answers, and are settled. Pods that
+    are still there long after they were given up are not counted on: their operator may not take them away."""
     units: list[Unit] = []
     for unit in snapshot.backlog.sized.values():
         member = snapshot.members.get(unit.member or "")
         runs = unit.phase is Phase.PLACED and member is not None and member.ready
-        if runs and unit.sizes is not None and unit.sizes.surplus and unit.sizes.settled:
+        if runs and unit.sizes is not None and _gives(unit.sizes, now, snapshot.config.claim_s):
             units.append(unit)
     return sorted(units, key=lambda unit: unit.id)
 
 
-def at_least(snapshot: Snapshot) -> Snapshot:
+def _gives(sizes: ElasticSizes, now: float, patience_s: float) -> bool:
+    stuck = sizes.leaving and sizes.shrunk_at is not None and now - sizes.shrunk_at >= patience_s
+    return bool(sizes.surplus) and sizes.settled and not stuck
+
+
+def at_least(snapshot: Snapshot, now: float) -> Snapshot:
     """The snapshot with its elastic units at their least; the very same where nothing is to be given up, or where plans
     may take nothing back."""
-    units = elastic(snapshot) if snapshot.config.reclaim else []
+    units = elastic(snapshot, now) if snapshot.config.reclaim else []
     return without(snapshot, {unit.id: len(unit.sizes.surplus) for unit in units if unit.sizes is not None})
 
 

@@ -45,12 +45,12 @@ async def test_a_job_that_fits_whole_starts_whole() -> None:
         assert has(world, "one") == (4, 4) and "wantedComponents" not in (world.binding("one") or {})["spec"]
 
 
-async def test_a_job_that_finds_no_room_whole_starts_at_its_smallest_and_says_what_lacks() -> None:
+async def test_a_job_that_finds_no_room_whole_starts_with_what_there_is_and_says_what_lacks() -> None:
     async with queued(member("cfa", 1)) as world:
         await world.apply(elastic("one", 8, 3, gpus=2))
         await world.running("one")
-        assert world.events("one", "ScheduleBindingSucceed")[0]["message"].endswith("{cfa:0,[{worker 3}]}")
-        await eventually(lambda: has(world, "one") == (4, 8), what="it grows into what is free beside it")
+        assert world.events("one", "ScheduleBindingSucceed")[0]["message"].endswith("{cfa:0,[{worker 4}]}")
+        assert has(world, "one") == (4, 8)
         await eventually(lambda: sent(world, "one") == 4 and why(world, "one").get("reason") == "NoClusterFit")
         assert (world.unit("one") or {})["spec"]["resource"][GPU] == "8"
         assert (
@@ -102,7 +102,7 @@ async def test_what_becomes_free_goes_to_jobs_that_wait_before_elastic_jobs_grow
         await world.apply(elastic("one", 4, 2, gpus=2))
         await world.running("one")
         await world.apply(pytorchjob("waits", workers=0, gpus=4))
-        await eventually(lambda: why(world, "one").get("reason") == "OthersWait")
+        await eventually(lambda: why(world, "one").get("reason") == "NoClusterFit")
         await world.delete("PyTorchJob", "first")
         await world.running("waits")
         await settle(5)
@@ -111,7 +111,20 @@ async def test_what_becomes_free_goes_to_jobs_that_wait_before_elastic_jobs_grow
         await eventually(lambda: has(world, "one") == (4, 4))
 
 
-async def test_an_elastic_job_leaves_pieces_of_room_to_the_pods_of_a_gang_that_still_comes() -> None:
+async def test_an_elastic_job_grows_beside_a_job_for_which_there_is_no_room() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(pytorchjob("first", workers=0, gpus=2), pytorchjob("runs", workers=0, gpus=2))
+        await world.running("first")
+        await world.running("runs")
+        await world.apply(elastic("one", 4, 1, gpus=2), pytorchjob("waits", workers=0, gpus=8))
+        await world.running("one")
+        assert has(world, "one") == (2, 4) and world.placed("waits") == ""
+        await world.delete("PyTorchJob", "first")
+        await eventually(lambda: has(world, "one") == (3, 4))
+        assert world.placed("waits") == ""
+
+
+async def test_an_elastic_job_leaves_the_room_of_pods_that_still_come() -> None:
     async with queued(member("cfa", 1)) as world:
         await world.apply(pytorchjob("first", workers=0, gpus=4))
         await world.running("first")
@@ -122,7 +135,7 @@ async def test_an_elastic_job_leaves_pieces_of_room_to_the_pods_of_a_gang_that_s
         await world.apply(pytorchjob("comes", workers=0, gpus=2))
         await eventually(lambda: world.placed("comes") == "cfa")
         await settle(5)
-        assert has(world, "one")[0] == 2 and why(world, "one")["reason"] == "OthersWait"
+        assert has(world, "one")[0] == 3
 
 
 async def test_a_job_that_can_never_start_keeps_no_elastic_job_small() -> None:

@@ -85,18 +85,18 @@ def has(world: World, what: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("what", KINDS)
-async def test_a_job_starts_at_its_least_and_grows_into_what_becomes_free(what: str) -> None:
+async def test_a_job_starts_with_what_there_is_and_grows_into_what_becomes_free(what: str) -> None:
     async with hub_of(what, tree(max_jobs=10), member("cfa", 1)) as world:
         await world.apply(pytorchjob("other", workers=0, gpus=4))
         await world.running("other")
         await world.apply(elastic(what, 8, 2))
         await eventually(lambda: has(world, what) == (4, 4), what="its least, and what is free beside it")
-        said = [event["message"] for event in world.events("one", RESIZED)]
-        assert any(f"{KINDS[what][3]} 2 -> 4" in text for text in said)
         unit = world.unit("one", what.removeprefix("Volcano").lower()) or {}
         assert unit["spec"]["resource"][GPU] == "4"
         await world.delete("PyTorchJob", "other")
         await eventually(lambda: has(world, what) == (8, 8))
+        said = [event["message"] for event in world.events("one", RESIZED)]
+        assert any(f"{KINDS[what][3]} 4 -> 8" in text for text in said)
         there = world.members.by_name["cfa"].pods
         await eventually(lambda: sum(pod.component == KINDS[what][3] for pod in there.values()) == 8)
 

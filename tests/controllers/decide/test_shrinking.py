@@ -1,4 +1,4 @@
-"""Elastic jobs give up replicas before others are evicted."""
+"""Elastic jobs give up replicas for jobs that wait, before others are evicted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleet.wellknown import RESIZED
 from tests.controllers.decide.elastic import drop, elastic, has, sent
 from tests.controllers.decide.reclaims import job, leaves, leaving
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import World, hub, member, policy
+from tests.controllers.world import World, hub, member, policy, pytorchjob
 
 PROTECTED_S = 30.0
 QUICK = ControllerConfig(protection_s=PROTECTED_S, claim_s=120.0)
@@ -28,8 +28,6 @@ async def test_an_elastic_job_gives_up_its_newest_replicas_in_place_of_being_evi
     async with hub(member("cfa", 2), config=QUICK) as world:
         await borrows(world, "stretch", 4)
         await world.apply(job("owner", "b", workers=0))
-        await settle(20)
-        assert has(world, "stretch") == (8, 8), "it is protected still"
         await eventually(lambda: has(world, "stretch") == (4, 8) and sent(world, "stretch") == 4)
         said = [event["message"] for event in world.events("stretch", RESIZED)]
         assert "is made smaller, to make room for default/owner: worker 8 -> 4" in said
@@ -85,6 +83,32 @@ async def test_of_two_elastic_jobs_in_the_way_the_older_one_keeps_more() -> None
         drop(world, "older", 2, 3)
         await world.running("owner")
         assert (world.attempt("older"), world.attempt("newer")) == (1, 1)
+
+
+async def test_a_job_without_a_right_to_the_room_gets_what_an_elastic_job_has_beyond_its_least() -> None:
+    async with hub(member("cfa", 1), config=QUICK) as world:
+        await world.apply(policy(), elastic("stretch", 8, 2))
+        await world.running("stretch")
+        await world.apply(pytorchjob("other", workers=2))
+        await eventually(lambda: has(world, "stretch") == (5, 8))
+        assert "once elastic jobs have given up pods" in str(world.condition(world.binding("other"), "Scheduled"))
+        drop(world, "stretch", 5, 6, 7)
+        await world.running("other")
+        assert has(world, "stretch") == (5, 8)
+
+
+async def test_a_job_that_gave_up_replicas_does_not_grow_for_a_while() -> None:
+    async with hub(member("cfa", 1), config=QUICK) as world:
+        await world.apply(policy(), elastic("stretch", 8, 2))
+        await world.running("stretch")
+        await world.apply(pytorchjob("other", workers=2))
+        await eventually(lambda: has(world, "stretch") == (5, 8))
+        drop(world, "stretch", 5, 6, 7)
+        await world.running("other")
+        await world.delete("PyTorchJob", "other")
+        await settle(PROTECTED_S - 10)
+        assert has(world, "stretch") == (5, 8)
+        await eventually(lambda: has(world, "stretch") == (8, 8), within_s=20)
 
 
 @pytest.mark.parametrize("least", [8, 12])

@@ -79,7 +79,7 @@ def _goes_on(rng: random.Random, fleet: Fleet) -> None:
         started = {placement.unit for placement in plan.placements}
         late = {key for key, reason in plan.reasons.items() if reason.code is Code.PODS_LEAVE}
         if not plan.evictions and not plan.claims:
-            inelastic = decide(at_least(world), now=fleet.now, seed=1, solver=None)
+            inelastic = decide(at_least(world, fleet.now), now=fleet.now, seed=1, solver=None)
             assert {placement.unit for placement in inelastic.placements} == started | late
         fleet.passes(rng.choice((1.0, LEAVING_S, 30.0)))
         if rng.random() < 0.5:

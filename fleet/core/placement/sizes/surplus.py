@@ -28,7 +28,7 @@ class Surplus:
 
     def __init__(self, snapshot: Snapshot, situation: Situation, starts: Pairs, profile: Profile) -> None:
         reclaim = snapshot.config.reclaim
-        units = elastic(snapshot) if reclaim else []
+        units = elastic(snapshot, situation.now) if reclaim else []
         self.units = sorted(units, key=lambda unit: (-unit.priority, unit.placed_at or 0.0, unit.id))
         self.levels = {unit.id: _leaving(unit) for unit in units}
         self.members = {unit.member or "" for unit in units}
