@@ -23,6 +23,7 @@ from fleet.wellknown import (
     ANNOTATION_QUEUEING,
     ANNOTATION_SUSPENDED,
     ATTEMPT,
+    PREEMPTIBLE_LABELS,
     QUEUING,
 )
 
@@ -136,6 +137,12 @@ def wants_queue(binding: Body) -> bool:
 def under_quota(binding: Body) -> bool:
     """Whether the binding is charged to quota, since it waits in a queue or came out of one."""
     return queued(binding) or condition(binding, QUEUING) is not None
+
+
+def preemptible(binding: Body) -> bool:
+    """Whether its job may be evicted for others, as it says itself."""
+    labels = labels_of(binding)
+    return next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true").lower() != "false"
 
 
 def annotation(body: Body, name: str) -> str:

@@ -20,7 +20,6 @@ from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import mapping, rows, text
-from fleet.wellknown import PREEMPTIBLE_LABELS
 
 PER_MINUTE = 60  # jobs, where the taint does not say
 PER_MINUTE_MAX = 6_000
@@ -115,8 +114,7 @@ def why_stays(binding: Body, *, force: bool) -> str:
     """Why a job is not evicted for a person, in words that follow its name; "" when it is."""
     if force:
         return ""
-    labels = b.labels_of(binding)
-    if next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true").lower() == "false":
+    if not b.preemptible(binding):
         return "it is not preemptible"
     failover = mapping(b.spec_of(binding).get("failover"))
     if any(text(mapping(failover.get(part)).get("purgeMode")) == "Never" for part in ("application", "cluster")):

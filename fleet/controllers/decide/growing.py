@@ -5,7 +5,8 @@ after the other, each beside what the one before took. A commit loses to a chang
 room of pods that the member does not show yet is kept from then on, as for a gang that starts. The pods that a job has
 already run on while it waits, and while its new pods wait for nodes.
 
-A job that a person made larger gets all of it or nothing. Elastic jobs grow by the plan (resizing.py).
+Such a job gets all of it or nothing. More replicas of an elastic job that may be preempted come by the plan
+(resizing.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.conditions import PODS_PENDING, condition, is_true, set_condition
-from fleet.bindings.elastic import give, ranges_of
+from fleet.bindings.elastic import give
+from fleet.controllers.decide.sizes import grows_by_plan
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
@@ -118,7 +120,7 @@ async def tell_lack(hub: Hub, events: EventRecorder, sources: Sources, lack: Lac
 
 def _may(binding: Body) -> bool:
     over = b.deleting(binding) or b.tasks_of(binding) or b.finished(binding) or b.suspended(binding)
-    return not over and not ranges_of(binding)
+    return not over and not grows_by_plan(binding)
 
 
 def _state(picture: Picture, key: str) -> object:

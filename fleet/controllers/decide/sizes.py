@@ -38,10 +38,19 @@ def placed_sizes(unit: Unit, binding: Body) -> Unit:
     ranges = ranges_of(binding)
     if not ranges:
         return unit
-    asks = tuple(wanted_of(binding)) if b.spec_of(binding).get(WANTED) else ()
+    asks = tuple(wanted_of(binding)) if grows_by_plan(binding) else ()
     shrunk_at = seconds(text(b.status_of(binding).get(SHRUNK_AT)))
     settled = is_true(binding, GANG_WHOLE)
     return replace(unit, sizes=ElasticSizes(asks, _steps(unit, ranges), settled=settled, shrunk_at=shrunk_at))
+
+
+def grows_by_plan(binding: Body) -> bool:
+    """Whether its job asks for more replicas that the plan may give it one by one. All else that a job asks for while
+    it runs is given whole or not at all (growing.py): other pods, and what nobody could take back."""
+    if not b.spec_of(binding).get(WANTED) or not ranges_of(binding) or not b.preemptible(binding):
+        return False
+    has = {part.name: replace(part, replicas=0) for part in components_of(binding)}
+    return has == {part.name: replace(part, replicas=0) for part in wanted_of(binding)}
 
 
 def with_surplus(unit: Unit, binding: Body, pods: Sequence[PodView]) -> Unit:

@@ -25,7 +25,7 @@ from fleet.bindings.matching import (
 from fleet.bindings.orphans import lost_copies, why_held
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import owned_by, queue_of, unit_key
-from fleet.controllers.decide.sizes import with_surplus
+from fleet.controllers.decide.sizes import grows_by_plan, with_surplus
 from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit
 from fleet.controllers.queue.sweeps import Sweep, sweep_of
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
@@ -95,6 +95,7 @@ class _KeptUnit:
     pools: tuple[Pool, ...] | None = None
     failed: Exception | None = None  # why it could not be read
     grows: bool = False  # it has its room, and asks for more
+    by_plan: bool = False  # of more replicas, which it gets one by one
     elastic: Body | None = None  # its binding, where its job can run with fewer replicas
     sweep: Sweep | None = None  # its job belongs to
 
@@ -234,7 +235,7 @@ class SnapshotBuilder:
                     sweeps[record.unit.id] = record.sweep
                 if record.grows:
                     growing.append(record.unit.id)
-                if record.grows and record.elastic is not None:
+                if record.by_plan:
                     elastic.append(record.unit.id)
         self.unreadable = unreadable
         for uid in unread:
@@ -287,6 +288,7 @@ class SnapshotBuilder:
             base_of,
             failed=failed,
             grows=bool(b.spec_of(body).get(WANTED)),
+            by_plan=grows_by_plan(body),
             elastic=_if_elastic(body),
             sweep=sweep_of(body),
         )

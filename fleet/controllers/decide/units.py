@@ -41,7 +41,6 @@ from fleet.wellknown import (
     ANNOTATION_DOMAIN,
     ANNOTATION_MOVE,
     ANNOTATION_TOPOLOGY,
-    PREEMPTIBLE_LABELS,
 )
 
 
@@ -70,14 +69,13 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[ClusterF
     over = excess.held_why if excess is not None else over
     obstacle = None if over else after.obstacle(binding)
     group = resource["apiVersion"].rsplit("/", 1)[0] if "/" in resource["apiVersion"] else ""
-    preemptible = next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true")
     return Unit(
         id=meta["uid"],
         name=b.job_name(binding),
         components=components,
         leaf=leaf_for(tree, resource.get("namespace", ""), labels) if b.under_quota(binding) else None,
         priority=b.priority_of(binding),
-        preemptible=preemptible.lower() != "false",
+        preemptible=b.preemptible(binding),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
         enqueued_at=b.enqueued_at(binding),
         affinity_groups=_narrowed(affinity_groups(placement, clusters), b.annotation(binding, ANNOTATION_MOVE)),

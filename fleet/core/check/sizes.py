@@ -80,7 +80,7 @@ def _unsound(snapshot: Snapshot, unit: Unit | None, resize: SizeChange) -> str:
     if unit is None or unit.phase is not Phase.PLACED or unit.member != resize.member:
         return f"does not run in {resize.member}"
     member, sizes = snapshot.members.get(resize.member), unit.sizes
-    if sizes is None or not sizes.settled or member is None or not member.ready:
+    if sizes is None or not sizes.settled or not unit.preemptible or member is None or not member.ready:
         return "may not change its size"
     target = dict(resize.sizes)
     if any(target.get(part.name, part.replicas) < part.replicas for part in unit.components):
@@ -92,7 +92,7 @@ def _unsound(snapshot: Snapshot, unit: Unit | None, resize: SizeChange) -> str:
 
 def _not_between(unit: Unit, target: Mapping[str, int]) -> str:
     """What is wrong with replicas beyond those that a unit has."""
-    if unit.sizes is None:
+    if unit.sizes is None or not unit.preemptible:
         return "has one size"
     steps, most = dict(unit.sizes.steps), {part.name: part.replicas for part in unit.sizes.whole}
     has = {part.name: part.replicas for part in unit.components}

@@ -44,12 +44,13 @@ def smaller(unit: Unit, steps: int) -> Unit:
 
 
 def elastic(snapshot: Snapshot, now: float) -> list[Unit]:
-    """The units with a surplus that they can give up: they run in a member that answers, and are settled. Pods that
-    are still there long after they were given up are not counted on: their operator may not take them away."""
+    """The units with a surplus that they can give up: they may be preempted, run in a member that answers, and are
+    settled. Pods that are still there long after they were given up are not counted on: their operator may not take
+    them away."""
     units: list[Unit] = []
     for unit in snapshot.backlog.sized.values():
         member = snapshot.members.get(unit.member or "")
-        runs = unit.phase is Phase.PLACED and member is not None and member.ready
+        runs = unit.phase is Phase.PLACED and unit.preemptible and member is not None and member.ready
         if runs and unit.sizes is not None and _gives(unit.sizes, now, snapshot.config.claim_s):
             units.append(unit)
     return sorted(units, key=lambda unit: unit.id)

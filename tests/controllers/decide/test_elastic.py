@@ -19,6 +19,7 @@ from fleet.values.ports import Body
 from fleet.wellknown import RESIZED
 from tests.controllers.decide.checks import answer, asks
 from tests.controllers.decide.elastic import GPU, elastic, has, sent
+from tests.controllers.decide.reclaims import job, leaves
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, member, policy, pytorchjob, tree
@@ -122,6 +123,40 @@ async def test_an_elastic_job_grows_beside_a_job_for_which_there_is_no_room() ->
         await world.delete("PyTorchJob", "first")
         await eventually(lambda: has(world, "one") == (3, 4))
         assert world.placed("waits") == ""
+
+
+async def test_larger_pods_of_an_elastic_job_are_given_whole_or_not_at_all() -> None:
+    async with queued(member("cfa", 1), max_gpus=8) as world:
+        await world.apply(pytorchjob("other", workers=0, gpus=4))
+        await world.running("other")
+        await world.apply(elastic("one", 8, 2))
+        await world.running("one")
+        assert has(world, "one") == (4, 8)
+
+        def larger(body: Body) -> None:
+            container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+            container["resources"]["limits"][GPU] = "2"
+
+        await world.edit("PyTorchJob", "one", larger)
+        await eventually(lambda: why(world, "one").get("reason") == "QuotaExceeded")
+        assert (world.unit("one") or {})["spec"]["resource"][GPU] == "4"
+
+
+async def test_an_elastic_job_that_may_not_be_preempted_keeps_what_it_has_and_gets_the_rest_whole() -> None:
+    leaf, firm = {"quota.scheduling.alibabacloud.com/name": "a"}, "quota.scheduling.alibabacloud.com/preemptible"
+    async with running_hub(member("cfa", 1)) as world:
+        body = elastic("one", 4, 2)
+        body["metadata"]["labels"] = {**leaf, firm: "false"}
+        await world.apply(leaves(8, a=8), policy(queue=True), job("other", "a", gpus=5, workers=0), body)
+        await world.running("one")
+        await settle(5)
+        assert has(world, "one") == (2, 4)
+        await world.delete("PyTorchJob", "other")
+        await eventually(lambda: has(world, "one") == (4, 4))
+        await eventually(lambda: why(world, "one").get("status") == "True")
+        await world.apply(job("large", "a", gpus=6, workers=0))
+        await settle(5)
+        assert has(world, "one") == (4, 4) and world.placed("large") == ""
 
 
 async def test_an_elastic_job_leaves_the_room_of_pods_that_still_come() -> None:

@@ -31,12 +31,12 @@ class Growth:
         self._closed = {*giving, *(held[key].member for key in situation.lost if key in held)}
 
     def able(self, running: Iterable[Unit], barred: Container[str]) -> list[Unit]:
-        """The units that may get more, in queue order: of those that run, and of those that start. `barred`: not
-        these."""
+        """The units that may get more, in queue order: of those that run, and of those that start. Not those that may
+        not be preempted: nobody could take it back. `barred`: not these either."""
         new = (replace(candidate.unit, member=member) for candidate, member in self._surplus.starts)
         able = [unit for unit in running if self._may_grow(unit)]
         able += [unit for unit in new if self._may_start_larger(unit)]
-        return sorted((unit for unit in able if unit.id not in barred), key=queue_order)
+        return sorted((unit for unit in able if unit.preemptible and unit.id not in barred), key=queue_order)
 
     def _may_grow(self, unit: Unit) -> bool:
         """Whether a unit that runs may grow now."""
