@@ -21,10 +21,14 @@ from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
 from fleet.hub.archive import BackupWriter, read
 from tests.cli.hub import BIN, Up, fleet, refusal, until
+from tests.slow import repeated
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECRETS = "/api/v1/namespaces/default/secrets"
 HEAD = {"schema": "s", "hub": "h", "revision": 7}
+
+
+ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +259,7 @@ def test_what_cannot_be_backed_up_or_restored_leaves_nothing(up: Up, made: Path,
     assert not target.exists()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", repeated(ENDS, short={"SIGKILL"}, name=lambda how: how.name))
 def test_a_backup_that_is_ended_leaves_no_file(up: Up, tmp_path: Path, how: signal.Signals) -> None:
     file = tmp_path / "hub.backup"
     process = subprocess.Popen(
@@ -290,7 +294,7 @@ def limited(size: int, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("size", [0, 1000, 8_192, 25_000])
+@pytest.mark.parametrize("size", repeated([0, 1000, 8_192, 25_000], short={"1000"}))
 def test_a_backup_to_a_full_disk_is_one_sentence_and_leaves_nothing(up: Up, tmp_path: Path, size: int) -> None:
     done = limited(size, "backup", str(tmp_path / "f"), "--data-dir", str(up.folder))
     assert done.returncode == 1
@@ -299,7 +303,7 @@ def test_a_backup_to_a_full_disk_is_one_sentence_and_leaves_nothing(up: Up, tmp_
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("into", ["> /dev/full", "| head -c 10 > /dev/null", ">&-"])
+@pytest.mark.parametrize("into", repeated(["> /dev/full", "| head -c 10 > /dev/null", ">&-"], short={"> /dev/full"}))
 def test_a_backup_to_a_stdout_that_takes_it_not_fails_in_one_sentence(up: Up, into: str) -> None:
     words = f"set -o pipefail; {BIN}/fleet backup - --data-dir {up.folder} {into}"
     done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, timeout=180, check=False)

@@ -19,6 +19,7 @@ import pytest
 from fleet.cli.creating import within
 from tests.cli.hub import BIN, Up, fleet, until
 from tests.cli.manifests import QUOTA, job, policy, short, written
+from tests.slow import repeated
 
 WITHIN_S = 120.0
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
@@ -71,7 +72,9 @@ def uids(up: Up, sweep: str) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
 
 
-@pytest.mark.parametrize("requests", [1, 3, 5])  # after the code, within the jobs, before the code belongs to them
+@pytest.mark.parametrize(
+    "requests", repeated([1, 3, 5], short=["3"])
+)  # after the code, within the jobs, before the code belongs to them
 def test_a_sweep_that_was_killed_is_completed_by_the_same_command(up: Up, tmp_path: Path, requests: int) -> None:
     (tmp_path / "train.py").write_text("print(1)\n")
     name = f"tune{requests}"

@@ -14,6 +14,7 @@ import pytest
 
 from fleet.amc.get import CLUSTERS
 from tests.cli.hub import Up, fleet, until
+from tests.slow import repeated
 
 HANGS_S = 10
 pytestmark = pytest.mark.xdist_group("hangs")  # one hub for all of them
@@ -55,7 +56,7 @@ def test_a_hub_that_works_says_so(up: Up) -> None:
     assert shown(up)["healthy"] is True
 
 
-@pytest.mark.parametrize("name", ["api", "controllers", "sim"])
+@pytest.mark.parametrize("name", repeated(["api", "controllers", "sim"], short=["controllers"]))
 def test_a_part_that_is_stopped_is_started_again(up: Up, name: str) -> None:
     until("the hub is well", lambda: well(up))
     stopped = up.child(name).pid

@@ -19,6 +19,7 @@ import yaml
 from fleet.hub.up import _listening
 from tests.cli.hub import Up, fleet, processes_of, refusal, until
 from tests.e2e.manifests import pytorchjob
+from tests.slow import repeated
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "walkthrough"
 PODS_IN_CFA = "/apis/cluster.karmada.io/v1alpha1/clusters/cfa/proxy/api/v1/namespaces/default/pods"
@@ -92,7 +93,7 @@ def test_ctrl_c_and_sigterm_leave_nothing_running(tmp_path: Path) -> None:
         assert processes_of(folder) == []
 
 
-@pytest.mark.parametrize("parts", ["the supervisor", "all of Fleet"])
+@pytest.mark.parametrize("parts", repeated(["the supervisor", "all of Fleet"], short=["all of Fleet"]))
 def test_after_kill_9_the_others_end_and_the_next_start_has_everything(tmp_path: Path, parts: str) -> None:
     folder = tmp_path / "hub"
     up = Up(folder)

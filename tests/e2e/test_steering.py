@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.hub import BIN, World
 from tests.e2e.jobs import Jobs
 from tests.simulate.kinds_table import LIVES, Body
+from tests.slow import repeated
 
 Team = Callable[..., str]
 BATCH = next(life for life in LIVES if life.kind == "Job")
@@ -26,7 +27,7 @@ def recorded(world: World, namespace: str, name: str) -> Body:
     return found
 
 
-@pytest.mark.parametrize("seconds", [0, 2])
+@pytest.mark.parametrize("seconds", repeated([0, 2], short=["2"]))
 def test_a_job_with_a_time_to_live_runs_once_and_then_leaves_hub_and_member(
     world: World, team: Team, seconds: int
 ) -> None:
