@@ -83,28 +83,34 @@ class JobGrower:
         return target if await self._give(picture, sources, target, now) else ()
 
     async def _give(self, picture: Picture, sources: Sources, parts: Sequence[Component], now: float) -> bool:
-        binding, member = sources.binding, b.clusters_of(sources.binding.body)[0]
-        had = components_of(binding.body)
-        replicas = {part.name.lower(): part.replicas for part in parts}
-
-        def change(body: Body) -> Body:
-            if not b.clusters_of(body) or not b.spec_of(body).get(WANTED):
-                raise conflict(WORK, "resourcebindings", binding.key.name)
-            give(body, replicas)
-            set_condition(body, RESIZED, False, PODS_PENDING, f"member {member} makes its new pods", now)
-            return body
-
-        generation = binding.body["metadata"].get("generation")
-        writes: list[Write] = [self._hub.change(binding.key, change, uid=binding.uid, generation=generation)]
-        tree = picture.tree
-        if tree is not None:
-            expected = tree.body["metadata"].get("generation")
-            writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
-        message = f"is made larger in member {member}: {change_text(had, parts)}"
-        writes.append(self._events.write(dict(b.resource_of(binding.body)), RESIZED, message))
+        writes = larger_writes(self._hub, self._events, picture, sources, parts, now)
         done = isinstance(await self._hub.commit(writes), CommitResult)
         self._lost = self._lost or not done
         return done
+
+
+def larger_writes(
+    hub: Hub, events: EventRecorder, picture: Picture, sources: Sources, parts: Sequence[Component], now: float
+) -> list[Write]:
+    """The writes that give a job these components of all that it asks for, which lose when it, or the tree, changed."""
+    binding, member = sources.binding, b.clusters_of(sources.binding.body)[0]
+    replicas = {part.name.lower(): part.replicas for part in parts}
+
+    def change(body: Body) -> Body:
+        if not b.clusters_of(body) or not b.spec_of(body).get(WANTED):
+            raise conflict(WORK, "resourcebindings", binding.key.name)
+        give(body, replicas)
+        set_condition(body, RESIZED, False, PODS_PENDING, f"member {member} makes its new pods", now)
+        return body
+
+    generation = binding.body["metadata"].get("generation")
+    writes: list[Write] = [hub.change(binding.key, change, uid=binding.uid, generation=generation)]
+    tree = picture.tree
+    if tree is not None:
+        expected = tree.body["metadata"].get("generation")
+        writes.append(hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
+    message = f"is made larger in member {member}: {change_text(components_of(binding.body), parts)}"
+    return [*writes, events.write(dict(b.resource_of(binding.body)), RESIZED, message)]
 
 
 async def tell_lack(hub: Hub, events: EventRecorder, sources: Sources, lack: Lack, now: float) -> None:

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 
 import structlog
 
-from api.engine.status import conflict
 from fleet.bindings import binding as b
-from fleet.bindings.components import WANTED, components_of
-from fleet.bindings.conditions import PODS_PENDING, set_condition
-from fleet.bindings.elastic import SHRUNK_AT, give, take
-from fleet.controllers.decide.growing import NOT_WHOLE, change_text, tell_lack
+from fleet.bindings.components import components_of
+from fleet.bindings.conditions import set_condition
+from fleet.bindings.elastic import SHRUNK_AT, take
+from fleet.controllers.decide.growing import NOT_WHOLE, change_text, larger_writes, tell_lack
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
@@ -28,13 +27,13 @@ from fleet.core.placement.growing import Lack, lacks
 from fleet.core.snapshot.surplus import resized
 from fleet.values.ports import Body, CommitResult, StaleEpoch, StoreUnavailable, Write
 from fleet.values.times import rfc3339
-from fleet.wellknown import RESIZED, WORK
+from fleet.wellknown import RESIZED
 
 log = structlog.get_logger(__name__)
 
 MADE_ROOM = "MadeRoom"  # reason of RESIZED
 OTHERS_WAIT = Lack("OthersWait", "is elastic, and leaves what is free to the jobs that wait")
-TOLD_MOST = 50  # jobs that are told in one cycle
+TELL_S = 0.1  # of one cycle, for telling
 
 
 class JobResizer:
@@ -43,6 +42,7 @@ class JobResizer:
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
         self._events = events
+        self._told: dict[str, float] = {}  # units that ask for more: when they were told last, monotonic
 
     async def resize(self, picture: Picture, plan: Plan, now: float) -> int:
         """How many were committed; fewer than the plan has where something had changed."""
@@ -57,60 +57,41 @@ class JobResizer:
         return done
 
     async def tell(self, picture: Picture, plan: Plan, now: float) -> None:
-        """Tell the jobs that ask for more than they have what lacks, of those that got nothing by this plan."""
-        changed = {change.unit for change in plan.resizes}
-        units = (picture.snapshot.units.get(key) for key in picture.elastic if key not in changed)
-        for unit in [unit for unit in units if unit is not None and unit.phase is Phase.PLACED][:TOLD_MOST]:
-            sources, sizes = picture.sources[unit.id], unit.sizes
+        """Tell the jobs that ask for more than they have what lacks, of those that got nothing by this plan: as many as
+        a short time allows, those first that were told longest ago. What lacks is costly to find."""
+        changed, began = {change.unit for change in plan.resizes}, self._hub.clock.monotonic()
+        self._told = {key: self._told.get(key, float("-inf")) for key in picture.elastic}
+        for key in sorted(set(self._told) - changed, key=lambda key: (self._told[key], key)):
+            sources, unit = picture.sources[key], picture.snapshot.units.get(key)
+            sizes = unit.sizes if unit is not None and unit.phase is Phase.PLACED else None
             if sizes is None or not b.clusters_of(sources.binding.body) or self._rests(picture, sizes, now):
                 continue
             lack: Lack | None = NOT_WHOLE
             if sizes.settled:
-                lack = await asyncio.to_thread(lacks, picture.snapshot, unit.id, sizes.whole, now)
+                lack = await asyncio.to_thread(lacks, picture.snapshot, key, sizes.whole, now)
             await tell_lack(self._hub, self._events, sources, lack or OTHERS_WAIT, now)
+            self._told[key] = self._hub.clock.monotonic()
+            if self._told[key] - began >= TELL_S:
+                break
 
     def _rests(self, picture: Picture, sizes: ElasticSizes, now: float) -> bool:
         """Whether it gave up replicas a short while ago, which it was told."""
         return sizes.shrunk_at is not None and now - sizes.shrunk_at < picture.snapshot.config.protection_s
 
     async def _committed(self, picture: Picture, change: SizeChange, now: float) -> bool:
-        sources, unit = picture.sources[change.unit], picture.snapshot.units[change.unit]
+        sources = picture.sources[change.unit]
         sizes = {name.lower(): replicas for name, replicas in change.sizes}
         had = components_of(sources.binding.body)
-        if all(sizes.get(part.name.lower(), part.replicas) >= part.replicas for part in had):
-            has = resized(had, {part.name: sizes.get(part.name.lower(), part.replicas) for part in had})
-            message = f"is made larger in member {unit.member}: {change_text(had, has)}"
-            writes = self._larger(picture, sources, sizes, message, unit.member or "", now)
-        else:
+        has = resized(had, {part.name: sizes.get(part.name.lower(), part.replicas) for part in had})
+        if change.serves:
+            fewer = {part.name: min(part.replicas, old.replicas) for part, old in zip(has, had, strict=True)}
             preemptor = picture.snapshot.units[change.serves]
             reader = named_to(sources.binding.key.namespace, preemptor.name)
-            has = resized(
-                had, {part.name: min(part.replicas, sizes.get(part.name.lower(), part.replicas)) for part in had}
-            )
-            message = f"is made smaller, to make room for {reader}: {change_text(had, has)}"
+            message = f"is made smaller, to make room for {reader}: {change_text(had, resized(had, fewer))}"
             writes = self._smaller(sources, sizes, message, now)
+        else:
+            writes = larger_writes(self._hub, self._events, picture, sources, has, now)
         return isinstance(await self._hub.commit(writes), CommitResult)
-
-    def _larger(
-        self, picture: Picture, sources: Sources, sizes: Mapping[str, int], message: str, member: str, now: float
-    ) -> list[Write]:
-        binding = sources.binding
-        rest = {part.name.lower(): part.replicas for part in components_of(binding.body)}
-
-        def change(body: Body) -> Body:
-            if not b.clusters_of(body) or not b.spec_of(body).get(WANTED):
-                raise conflict(WORK, "resourcebindings", binding.key.name)
-            give(body, {**rest, **sizes})
-            set_condition(body, RESIZED, False, PODS_PENDING, f"member {member} makes its new pods", now)
-            return body
-
-        generation = binding.body["metadata"].get("generation")
-        writes: list[Write] = [self._hub.change(binding.key, change, uid=binding.uid, generation=generation)]
-        tree = picture.tree
-        if tree is not None:
-            expected = tree.body["metadata"].get("generation")
-            writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
-        return [*writes, self._events.write(dict(b.resource_of(binding.body)), RESIZED, message)]
 
     def _smaller(self, sources: Sources, sizes: Mapping[str, int], message: str, now: float) -> list[Write]:
         binding = sources.binding

@@ -127,7 +127,7 @@ class Bounds:
     # Sizes of elastic units.
     size_tries: int = 300
     """Layouts of members that are tried for the sizes of units that give up room. Past it, the other units go to their
-    least."""
+    least, and no unit is looked for in another member."""
 
     # The checker.
     check_tries: int = 64

@@ -85,26 +85,26 @@ async def test_of_two_elastic_jobs_in_the_way_the_older_one_keeps_more() -> None
         assert (world.attempt("older"), world.attempt("newer")) == (1, 1)
 
 
+async def makes_room(world: World) -> None:
+    """An elastic job outside quota gives three of its eight pods up for another, which runs then."""
+    await world.apply(policy(), elastic("stretch", 8, 2))
+    await world.running("stretch")
+    await world.apply(pytorchjob("other", workers=2))
+    await eventually(lambda: has(world, "stretch") == (5, 8))
+    assert "once elastic jobs have given up pods" in str(world.condition(world.binding("other"), "Scheduled"))
+    drop(world, "stretch", 5, 6, 7)
+    await world.running("other")
+
+
 async def test_a_job_without_a_right_to_the_room_gets_what_an_elastic_job_has_beyond_its_least() -> None:
     async with hub(member("cfa", 1), config=QUICK) as world:
-        await world.apply(policy(), elastic("stretch", 8, 2))
-        await world.running("stretch")
-        await world.apply(pytorchjob("other", workers=2))
-        await eventually(lambda: has(world, "stretch") == (5, 8))
-        assert "once elastic jobs have given up pods" in str(world.condition(world.binding("other"), "Scheduled"))
-        drop(world, "stretch", 5, 6, 7)
-        await world.running("other")
+        await makes_room(world)
         assert has(world, "stretch") == (5, 8)
 
 
 async def test_a_job_that_gave_up_replicas_does_not_grow_for_a_while() -> None:
     async with hub(member("cfa", 1), config=QUICK) as world:
-        await world.apply(policy(), elastic("stretch", 8, 2))
-        await world.running("stretch")
-        await world.apply(pytorchjob("other", workers=2))
-        await eventually(lambda: has(world, "stretch") == (5, 8))
-        drop(world, "stretch", 5, 6, 7)
-        await world.running("other")
+        await makes_room(world)
         await world.delete("PyTorchJob", "other")
         await settle(PROTECTED_S - 10)
         assert has(world, "stretch") == (5, 8)

@@ -91,26 +91,30 @@ class Surplus:
 
     def move(self, late: Mapping[str, str]) -> bool:
         """Send units that would be late to members that the policy likes as well and that have room now, if any."""
+        if not late:
+            return False
         profile, kept = self.profile.copy(), {candidate.unit.id for candidate, _ in self._situation.first}
-        moved = False
-        for index, (candidate, name) in enumerate(self.starts):
-            if candidate.unit.id not in late or candidate.unit.id in kept:
-                continue
-            choices = candidate.eligibility.choices
-            order = next(choice.order for choice in choices if choice.member == name)
-            others = (choice for choice in choices if choice.order == order and choice.member != name)
-            for choice in sorted(others, key=lambda choice: choice.after):
-                fit = profile.fit(candidate.shape, choice.member, profile.bound(candidate))
-                if fit is None:
-                    continue
-                self.starts[index] = candidate, choice.member
-                if choice.member not in self.members or self.layout(choice.member, {}) is not None:
-                    profile.rooms[choice.member].take(fit)
-                    moved = True
-                    break
-                self.starts[index] = candidate, name
+        able = [index for index, (c, _) in enumerate(self.starts) if c.unit.id in late and c.unit.id not in kept]
+        moved = [index for index in able if self._move(index, profile)]
         self.profile = profile
-        return moved
+        return bool(moved)
+
+    def _move(self, index: int, profile: Profile) -> bool:
+        """Whether a unit that starts goes to another member from now on, where `profile` counts it."""
+        candidate, name = self.starts[index]
+        choices = candidate.eligibility.choices
+        order = next(choice.order for choice in choices if choice.member == name)
+        others = (choice for choice in choices if choice.order == order and choice.member != name)
+        for choice in sorted(others, key=lambda choice: choice.after):
+            fit = profile.fit(candidate.shape, choice.member, profile.bound(candidate))
+            if fit is None or self._spent():
+                continue
+            self.starts[index] = candidate, choice.member
+            if choice.member not in self.members or self.layout(choice.member, {}) is not None:
+                profile.rooms[choice.member].take(fit)
+                return True
+            self.starts[index] = candidate, name
+        return False
 
     def shrinks(self, late: Mapping[str, str]) -> tuple[SizeChange, ...]:
         """The units that become smaller for those that are `late`: each keeps as much as it can, the oldest most."""
@@ -154,8 +158,7 @@ class Surplus:
             return
         levels = {unit.id: _steps(unit) for unit in here}
         for unit in here:
-            if self._tries <= 0:
-                self._situation.space.reached.add("size_tries")
+            if self._spent():
                 break
             low = at_first[unit.id]
 
@@ -164,6 +167,11 @@ class Surplus:
 
             levels[unit.id] = low + bisect_left(range(_steps(unit) - low), True, key=has_room)
         self.levels |= levels
+
+    def _spent(self) -> bool:
+        if self._tries <= 0:
+            self._situation.space.reached.add("size_tries")
+        return self._tries <= 0
 
     def layout(self, name: str, levels: Mapping[str, int]) -> Layout | None:
         """How all lies in a member once units have given up so many steps; None where one that starts has no place."""
