@@ -63,6 +63,7 @@ _FIGURES = (
     ("unmet", "largest_share"),
     ("evictions",),
     ("lost_gpu_h",),
+    ("kept_gpu_h",),
 )
 
 

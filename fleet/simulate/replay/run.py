@@ -20,6 +20,7 @@ from fleet.core.model.unit import Unit
 from fleet.core.placement.problem import Solver
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config, Snapshot
+from fleet.simulate.replay.kept import KeptGpus
 from fleet.simulate.replay.policies import Policy, decider
 from fleet.simulate.replay.trace import GPU, GPUS_PER_POD, TraceJob
 from fleet.simulate.replay.world import ZERO
@@ -70,6 +71,7 @@ class ReplayResult:
     decided_s: list[float] = field(default_factory=list)
     shipped: dict[str, int] = field(default_factory=dict)
     lost_gpu_s: float = 0.0
+    kept_gpu_s: float = 0.0
 
 
 class JobProgress:
@@ -99,11 +101,13 @@ class _TimedDecider:
         self._chosen = chosen
         self.decided_s: list[float] = []
         self.shipped: dict[str, int] = {}
+        self.kept = KeptGpus()
 
     def __call__(self, run: Forward) -> Plan:
         began = time.perf_counter()
         plan = self._chosen(run)
         self.decided_s.append(time.perf_counter() - began)
+        self.kept.see(run, plan)
         certificate = plan.certificate
         how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {certificate.why.split(':')[0]}"
         self.shipped[how] = self.shipped.get(how, 0) + 1
@@ -177,6 +181,7 @@ def replay(
         timed.decided_s,
         timed.shipped,
         lost,
+        timed.kept.gpu_s,
     )
 
 
