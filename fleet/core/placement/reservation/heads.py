@@ -48,7 +48,7 @@ class LeafHead:
 
     def nomination(self, span: Span | None, now: float) -> Nomination:
         """The nomination that is remembered until the next decision. A start in the past stays as told before."""
-        if span is None:
+        if span is None or not span.member:
             return Nomination("", self.became, self.became)
         made = span.reservation
         turn = self.became if self.became < made.since else None

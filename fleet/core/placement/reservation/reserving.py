@@ -7,6 +7,10 @@ after now are added up once for all reservations.
 A head stays in its member, since room that moves would never be complete. A head leaves a member only where the member
 cannot take it any more, or where another member has a known time that is no further away than the head has waited
 here. Heads are served in order; a head that finds no room beside the reservations before it holds nothing.
+
+A head that the quota of its own leaf keeps waiting needs no room before that quota is there. The room is reserved from
+the first time on at which its quota is known to be free. Where no such time is known, the head has a reservation of
+quota alone, without a member.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
 
@@ -237,9 +242,14 @@ class Reservations:
             looks = turn % max(len(line), BOUNDS.head_looks) < BOUNDS.head_looks
             if not looks:
                 self._space.reached.add("head_looks")
-            span = self._in(head, head.member, (), ahead) if head.member is not None else None
+            quota_at = self._quota_at(head, (), ahead)
+            if quota_at == FOREVER:
+                new_heads.append(replace(head, member=None))
+                ahead.append(self._of_quota(head, (), ahead))
+                continue
+            span = self._in(head, head.member, quota_at, (), ahead) if head.member is not None else None
             if looks and (span is None or not span.reservation.certain):
-                other = self._elsewhere(head, ahead, rooms, span is not None)
+                other = self._elsewhere(head, quota_at, ahead, rooms, span is not None)
                 if other is not None:
                     head, span = replace(head, member=other.member, since=self._now), other
             new_heads.append(head)
@@ -253,12 +263,57 @@ class Reservations:
         started = {release.unit.id for release in new}
         found: list[Span] = []
         for head in heads:
-            if head.candidate.unit.id not in started and head.member is not None:
-                span = self._in(head, head.member, new, found)
+            if head.candidate.unit.id in started:
+                continue
+            quota_at = self._quota_at(head, new, found)
+            if quota_at == FOREVER:
+                found.append(self._of_quota(head, new, found))
+            elif head.member is not None:
+                span = self._in(head, head.member, quota_at, new, found)
                 found += [span] if span is not None else []
         return tuple(found)
 
-    def _in(self, head: LeafHead, member: str, new: Sequence[Release], ahead: Sequence[Span]) -> Span | None:
+    def _quota_at(self, head: LeafHead, new: Sequence[Release], ahead: Sequence[Span]) -> float:
+        """The first time at which the quota of its leaf is known to have room for a head; FOREVER where none is."""
+        times = self._times(new, ahead)
+        lacks = partial(self._leaf_lacks, head.candidate, new, ahead)
+        if not lacks(times[0]):
+            return times[0]
+        at = bisect_left(times, True, key=lambda at: not lacks(at))
+        return times[at] if at < len(times) else FOREVER
+
+    def _leaf_lacks(self, candidate: Candidate, new: Sequence[Release], ahead: Sequence[Span], at: float) -> bool:
+        """Whether the quota of its leaf refuses a candidate, once all has ended that is known to end by then."""
+        usage = self._usage_at(candidate, at, CERTAIN, new, ahead)
+        refusal = usage.refusal(candidate.account or "", candidate.request) if usage is not None else None
+        return refusal is not None and refusal.node == candidate.unit.leaf
+
+    def _of_quota(self, head: LeafHead, new: Sequence[Release], ahead: Sequence[Span]) -> Span:
+        """The reservation of quota alone, as it is once all work that runs now has ended."""
+        candidate, now = head.candidate, self._now
+        made = Reservation(SpanKind.HEAD, candidate, "", now, head.since, certain=False, overdue=head.overdue)
+        lasting = [release for release in new if release.end < FOREVER or made.binds(release.unit, release.tier)]
+        usage = self._usage_at(candidate, now, FOREVER, lasting, ahead)
+        if usage is not None and candidate.account is not None:
+            usage.charge(candidate.account, candidate.request)
+        return Span(made, None, usage, self._space.shapes, now)
+
+    def _usage_at(
+        self, candidate: Candidate, at: float, before: float, new: Sequence[Release], ahead: Sequence[Span]
+    ) -> Usage | None:
+        """The usage at a time, beside all that starts and is reserved; None where nothing limits a candidate."""
+        usage = self.releases.usage_at(at, before) if candidate.account is not None else None
+        if usage is not None:
+            charged = [(release.account, release.request) for release in new if release.end > at]
+            charged += [(span.holder.account, span.holder.request) for span in ahead if _end(span) > at]
+            for account, request in charged:
+                if account is not None:
+                    usage.charge(account, request)
+        return usage
+
+    def _in(
+        self, head: LeafHead, member: str, quota_at: float, new: Sequence[Release], ahead: Sequence[Span]
+    ) -> Span | None:
         """The first time that fits in a member: by known ends; else once those of unknown length have ended, too, that
         ran before the reservation was made; else, made anew, once all of them have, and all units that start in this
         plan by right though the reservation refuses them."""
@@ -266,7 +321,7 @@ class Reservations:
             if before == FOREVER:
                 anew = Reservation(SpanKind.HEAD, head.candidate, member, self._now, since, overdue=head.overdue)
                 new = [release for release in new if release.end < FOREVER or anew.binds(release.unit, release.tier)]
-            times = self._times(new, ahead)
+            times = [at for at in self._times(new, ahead) if at >= quota_at]
             best = self._at(head, member, times[-1], before, since, new, ahead)
             low, high = 0, len(times) - 1
             while best is not None and low < high:  # an end only adds room and quota
@@ -297,13 +352,8 @@ class Reservations:
         shape, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
         stay = [release for release in new if release.end > at]
         spans = [span for span in ahead if _end(span) > at]
-        usage = releases.usage_at(at, before) if candidate.account is not None else None
+        usage = self._usage_at(candidate, at, before, new, ahead)
         if usage is not None and candidate.account is not None:
-            charged = [(release.account, release.request) for release in stay]
-            charged += [(span.holder.account, span.holder.request) for span in spans]
-            for account, request in charged:
-                if account is not None:
-                    usage.charge(account, request)
             if usage.refusal(candidate.account, candidate.request) is not None:
                 return None
             usage.charge(candidate.account, candidate.request)
@@ -323,7 +373,7 @@ class Reservations:
         return span
 
     def _elsewhere(
-        self, head: LeafHead, ahead: Sequence[Span], rooms: Mapping[str, MemberRoom], has: bool
+        self, head: LeafHead, quota_at: float, ahead: Sequence[Span], rooms: Mapping[str, MemberRoom], has: bool
     ) -> Span | None:
         """The reservation in the member where the head starts earliest. A head that `has` one leaves it only for a
         known time no further away than the head has waited."""
@@ -338,7 +388,7 @@ class Reservations:
             self._space.reached.add("head_members")
         best: tuple[tuple[bool, float, int, int], Span] | None = None
         for missing, number, member in near[: BOUNDS.head_members]:
-            span = self._in(replace(head, since=now), member, (), ahead)
+            span = self._in(replace(head, since=now), member, quota_at, (), ahead)
             if span is None:
                 continue
             certain, start = span.reservation.certain, span.reservation.start

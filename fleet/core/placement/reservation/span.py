@@ -39,7 +39,8 @@ class SpanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room for the shape of `holder` in `member`, and quota for its request along the path of its account.
+    """Room for the shape of `holder` in `member`, and quota for its request along the path of its account; quota alone
+    where `member` is "".
 
     Times are epoch seconds. `start` is expected; where it is not `certain`, units of unknown length must end, too.
     `since`: units of unknown length that started later do not give way before it. `overdue`: the reservation
@@ -245,12 +246,18 @@ class Span:
     """A reservation in the profile. Changes with every start."""
 
     def __init__(
-        self, reservation: Reservation, nodes: SpanNodes, usage: Usage | None, shapes: Sequence[Shape], now: float
+        self,
+        reservation: Reservation,
+        nodes: SpanNodes | None,
+        usage: Usage | None,
+        shapes: Sequence[Shape],
+        now: float,
     ) -> None:
-        """`usage`: at the start, the reservation itself included; None where no tree limits it."""
+        """`nodes`: of the member, None where there is none; `usage`: at the start, the reservation itself included;
+        None where no tree limits it."""
         self.reservation = reservation
         self.usage = usage
-        self._nodes: SpanNodes | None = nodes
+        self._nodes = nodes
         self._shapes = shapes
         self._now = now
         self._spared: dict[int, bool] = {}

@@ -96,6 +96,15 @@ def test_against_small_jobs_of_its_own_leaf_that_use_up_its_share_its_guarantee_
         assert waits(stream, 8, 4, most_s=limit) <= limit
 
 
+def test_the_bound_counts_from_when_quota_is_there_where_jobs_of_its_leaf_do_not_say_how_long_they_run() -> None:
+    """Until then nothing is kept for the gang but its turn and the quota; the jobs that run take 1200 s to end."""
+    stream = Stream(FLEET, tree(a={"max": {GPU: 32}}, b={}), Config(), [Small("root/a", says=False), Small("root/b")])
+    for _ in range(4):
+        stream.cycle()
+    limit = 1200 + CYCLE_S + bound(1200, ahead=1)
+    assert waits(stream, 8, 4, most_s=limit) <= limit
+
+
 OWN = {
     "half of the fleet is promised to each": (tree(a={"min": {GPU: 28}}, b={"min": {GPU: 28}}), 2),
     "half of the fleet is promised to it": (tree(a={"min": {GPU: 28}}, b={}), 4),
