@@ -27,7 +27,6 @@ from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.tiers import Tier
-from fleet.core.quota.usage import Usage
 
 Segment = tuple[Group, int, int]  # units of a group, from an index to before another
 
@@ -236,7 +235,7 @@ def settle(
         placed += done.placed
         if not placed or (laid_out and not done.placed):
             break
-        rooms = _whole(situation, placed, profile.usage, out)
+        rooms = _whole(situation, placed, profile, out)
         profile = Profile(rooms, profile.usage, situation.space, situation.spans(placed))
         laid_out = True
         if not done.placed:
@@ -246,8 +245,8 @@ def settle(
     return GreedyOutcome(placed, profile, done, {unit: member for unit, member in out.items() if member})
 
 
-def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
-    """The rooms that the next cycle sees, once a gang without a place in that layout is out of `placed` and `usage`,
+def _whole(situation: Situation, placed: Pairs, profile: Profile, out: dict[str, str]) -> dict[str, MemberRoom]:
+    """The rooms that the next cycle sees, once a gang without a place in that layout is out of `placed` and `profile`,
     and in `out`: a set of gangs may fit one after another, and not when laid out by size. Of the lowest priority
     there the gangs without a place go, or, if those are of a higher priority, the last gang."""
     layout = situation.layout(placed)
@@ -264,8 +263,7 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
         gone = [placed[index] for index in with_followers(placed, back)]
         for pair in gone:
             placed.remove(pair)
-            if usage is not None and pair[0].account is not None:
-                usage.charge(pair[0].account, pair[0].request, -1)
+            profile.give_back(pair[0])
         again = situation.layout(placed, sorted({member for _, member in gone}))
         layout.rooms.update(again.rooms)
         layout.lost = again.lost

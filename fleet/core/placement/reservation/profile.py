@@ -22,7 +22,12 @@ from fleet.core.quota.usage import Refusal, Usage
 
 
 class Profile:
-    """See the module; changes with what starts. Answers about a member are kept until its room changes."""
+    """See the module. Answers about a member are kept until its room changes.
+
+    A profile changes, and only by its methods `start`, `start_anew`, `hold`, `take`, `give_back` and `reserve`. A pass
+    starts thousands of gangs in one profile, and a profile of its own for each start would cost more than all else.
+    So whoever starts units makes a profile first (`Situation.profile`, `copy`), and nobody else has that one until it
+    is complete. What a profile is made of stays as it is: rooms, usage and spans are copied."""
 
     def __init__(
         self, rooms: Mapping[str, MemberRoom], usage: Usage | None, space: Space, spans: Sequence[Span] = ()
@@ -171,20 +176,38 @@ class Profile:
     def start(self, candidate: Candidate, member: str, fit: Fit) -> None:
         """Start a unit. A head that starts ends its reservation. Where a head starts in another member, the heads
         behind it counted on less: until spans are found again, nothing more comes in there."""
-        self.rooms[member].take(fit)
-        self.count_start(candidate, member)
+        self.take(member, fit)
+        self._count_start(candidate, member)
 
     def start_anew(self, candidate: Candidate, member: str, room: MemberRoom) -> None:
         """Start a unit where all that starts in the member is packed anew with it: `room` is what is left."""
         room.version = self.rooms[member].version + 1
         self.rooms[member] = room
-        self.count_start(candidate, member)
-
-    def count_start(self, candidate: Candidate, member: str) -> None:
-        """Count a unit that starts in room that is taken for it already."""
         self._touched.append(member)
+        self._count_start(candidate, member)
+
+    def take(self, member: str, fit: Fit) -> None:
+        """Take room for a unit that is counted already."""
+        self.rooms[member].take(fit)
+        self._touched.append(member)
+
+    def hold(self, candidate: Candidate, member: str) -> None:
+        """Keep room and quota for a unit that does not start, whether there is room for it or not."""
+        self.rooms[member].hold(self.space.shapes[candidate.shape], self._devices)
+        self._touched.append(member)
+        self._charge(candidate)
+
+    def give_back(self, candidate: Candidate) -> None:
+        """Give back the quota of a unit that does not start after all. Its room stays taken, until the member is laid
+        out anew."""
+        self._charge(candidate, -1)
+
+    def _charge(self, candidate: Candidate, times: int = 1) -> None:
         if candidate.account is not None and self.usage is not None:
-            self.usage.charge(candidate.account, candidate.request)
+            self.usage.charge(candidate.account, candidate.request, times)
+
+    def _count_start(self, candidate: Candidate, member: str) -> None:
+        self._charge(candidate)
         key = candidate.unit.id
         for number, span in enumerate(self.spans):
             if not self._standing & 1 << number:

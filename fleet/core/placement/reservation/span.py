@@ -127,7 +127,8 @@ class NodeTable:
 
 
 class SpanNodes:
-    """The nodes of a member at the start of a reservation. Changes with every gang that is counted in it."""
+    """The nodes of a member at the start of a reservation. Only `give` and `crowd` change it: each counts one more
+    gang. A value of its own for each gang would be a copy of all nodes."""
 
     def __init__(self, later: MemberRoom, pairs: list[dict[Pair, int]], devices: int, harms: Harms) -> None:
         self._later = later
@@ -243,7 +244,8 @@ def _matched(pairs: dict[Pair, int], after: PoolRoom) -> dict[Pair, int]:
 
 
 class Span:
-    """A reservation in the profile. Changes with every start."""
+    """A reservation in the profile. Only the profile that has it changes it, by `see` and `close`, as units start. A
+    profile copies the spans that it is given, and changes them for the reason that Profile gives."""
 
     def __init__(
         self,

@@ -111,7 +111,7 @@ class Surplus:
                 continue
             self.starts[index] = candidate, choice.member
             if choice.member not in self.members or self.layout(choice.member, {}) is not None:
-                profile.rooms[choice.member].take(fit)
+                profile.take(choice.member, fit)
                 return True
             self.starts[index] = candidate, name
         return False
