@@ -53,9 +53,9 @@ def decide(
     problems = snapshot.problems()
     if problems:
         raise BadSnapshot(problems)
-    situation = sort(at_least(snapshot, now), now)  # 1: units in groups with their tiers, room, usage
-    situation = with_claims(situation)  # 2: claims start, or keep their room
-    situation = with_heads(situation)  # 3: heads, each with a member
+    groups = sort(at_least(snapshot, now), now)  # 1: units in groups with their tiers, room, usage
+    claims = with_claims(groups)  # 2: claims start, or keep their room
+    situation = with_heads(claims)  # 3: heads, each with a member
     greedy = settle(situation, situation.profile(), ())  # 4: start, or else reserve, in service order
     mark("solver")
     outcome, certificate = improve(situation, greedy, solver, seed)  # 5: CP-SAT on the linked model
@@ -65,7 +65,7 @@ def decide(
     certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut)
     mark("reasons")
     plan = _plan(snapshot, situation, outcome, certificate, preemption)  # 7: sizes; a reason for each unit that waits
-    certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached)))
+    certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached | situation.head_choice.bounds)))
     plan = replace(plan, certificate=certificate)
     mark("check")
     bounds = set(certificate.bounds)

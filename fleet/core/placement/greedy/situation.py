@@ -1,13 +1,14 @@
-"""The state that the steps of a decision read: units in groups, room and quota before anything starts, claims, heads.
+"""The first stages of a decision: units in groups, room and quota before anything starts; then claims; then heads.
 
-Each step takes a situation and returns another one, or an outcome in it. No step changes a value that another step
-made. The snapshot is sorted first, then claims take their room, then heads are chosen and look for a member.
+Each stage has a type of its own, which has all that the stages before it found out, and what is new: `sort` makes a
+SortedSituation, `with_claims` makes a ClaimSituation of it, and `with_heads` a Situation, which all later steps read.
+Those return an outcome in it. The step that takes room back returns another Situation, with the claims of its plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fleet.core.model.leaving import leaves
 from fleet.core.model.order import queue_order
@@ -27,7 +28,7 @@ from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.packing.layout import Coming, Layout, lay_out
 from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Space
-from fleet.core.placement.reservation.heads import HeadChoice, HeadChooser
+from fleet.core.placement.reservation.heads import HeadChoice, HeadChooser, LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.reserving import Releases, Reservations
 from fleet.core.placement.reservation.span import Reservation, Span, SpanKind
@@ -40,12 +41,11 @@ Pairs = list[tuple[Candidate, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """`groups`: units that may start, each head in a group of its own; `behind`: units in queues that a claim
-    stops; `reasons`: of units that cannot start whatever happens. `free`: rooms as the inventory shows them; `coming`:
-    pods that are committed and not seen; `lost`: units of these that fit nowhere. `rooms` and `usage`: before anything
-    starts, less the claims. `first`: claims whose units start; `claims`: all other claims, where this plan made the
-    claims of the units in `new`."""
+class SortedSituation:
+    """The fleet and the units before claims are looked at. `groups`: units that may start; `reasons`: of units that
+    cannot start whatever happens. `free`: rooms as the inventory shows them; `coming`: pods that are committed and not
+    seen; `lost`: units of these that fit nowhere. `rooms` and `usage`: before anything starts; without a tree, `usage`
+    and `entitled` are None."""
 
     snapshot: Snapshot
     now: float
@@ -59,18 +59,6 @@ class Situation:
     rooms: Mapping[str, MemberRoom]
     usage: Usage | None
     entitled: Entitlement | None
-    behind: list[Group] = field(default_factory=list)
-    first: Pairs = field(default_factory=list)
-    claims: tuple[Reservation, ...] = ()
-    new: frozenset[str] = frozenset()
-    head_choice: HeadChoice = field(default_factory=lambda: HeadChoice((), []))
-    head_chooser: HeadChooser | None = None
-    reservations: Reservations | None = None
-
-    @property
-    def unstarted_claims(self) -> Pairs:
-        """The units for which room is claimed and which do not start, with their members."""
-        return [(claim.holder, claim.member) for claim in self.claims]
 
     @property
     def waiting(self) -> int:
@@ -82,42 +70,6 @@ class Situation:
         """The units that have been leaving for so long that nobody counts on their room."""
         holding, patience = self.snapshot.backlog.holding.values(), self.snapshot.config.claim_s
         return [unit for unit in holding if unit.phase is Phase.EVICTING and not leaves(unit, self.now, patience)]
-
-    def spans(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Span, ...]:
-        """The reservations of the heads once `placed` has started."""
-        return self.reservations.spans(self.head_choice.heads, placed) if self.reservations is not None else ()
-
-    def layout(self, placed: Iterable[tuple[Candidate, str]], members: Iterable[str] | None = None) -> Layout:
-        """How all that comes lies in these members, or all, once `placed` is committed, as the next cycle sees it."""
-        free = self.free if members is None else {name: self.free[name] for name in members}
-        return lay_out(free, self._coming(placed), self.space)
-
-    def _coming(self, placed: Iterable[tuple[Candidate, str]]) -> list[Coming]:
-        new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
-        return [*self.coming, *new]
-
-    def less_kept(self, rooms: dict[str, MemberRoom], placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
-        """These rooms, changed: less the claims. Pods that come with `placed` lie where every earlier claim keeps its
-        room; a claim that has no room yet takes the room there is."""
-        coming = self._coming(placed) if self.claims else []
-        short: Pairs = []
-        for candidate, member in self.unstarted_claims:
-            shape, devices = self.space.shapes[candidate.shape], self.space.devices
-            fit = rooms[member].fit(shape, devices) or rooms[member].fit(shape, devices, potential=True)
-            if fit is not None:
-                rooms[member].take(fit)
-                coming.append((candidate.unit.id, member, shape))
-                continue
-            beside = [item for item in (*coming, (candidate.unit.id, member, shape)) if item[1] == member]
-            anew = None if candidate.unit.id in self.new else lay_out({member: self.free[member]}, beside, self.space)
-            if anew is None or anew.lost:
-                short.append((candidate, member))
-            else:
-                rooms[member] = anew.rooms[member]
-                coming = [*coming, beside[-1]]
-        for candidate, member in short:
-            rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
-        return rooms
 
     def growing(self, placed: Iterable[tuple[Candidate, str]]) -> frozenset[str]:
         """The units of `placed` that find room only on nodes that could be added, beside those ahead of them."""
@@ -132,18 +84,81 @@ class Situation:
                 ids.add(candidate.unit.id)
         return frozenset(ids)
 
+
+@dataclass(frozen=True, slots=True)
+class ClaimSituation(SortedSituation):
+    """The same once every claim has its room: `rooms` and `usage` are less that. `first`: claims whose units start;
+    `claims`: all other claims; `groups`: all other units that may start; `behind`: units in queues that a claim
+    stops."""
+
+    behind: list[Group]
+    first: Pairs
+    claims: tuple[Reservation, ...]
+
+    @property
+    def unstarted_claims(self) -> Pairs:
+        """The units for which room is claimed and which do not start, with their members."""
+        return [(claim.holder, claim.member) for claim in self.claims]
+
+    def layout(self, placed: Iterable[tuple[Candidate, str]], members: Iterable[str] | None = None) -> Layout:
+        """How all that comes lies in these members, or all, once `placed` is committed, as the next cycle sees it."""
+        free = self.free if members is None else {name: self.free[name] for name in members}
+        return lay_out(free, self._coming(placed), self.space)
+
+    def _coming(self, placed: Iterable[tuple[Candidate, str]]) -> list[Coming]:
+        new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
+        return [*self.coming, *new]
+
+    def less_claims(
+        self, rooms: dict[str, MemberRoom], placed: Iterable[tuple[Candidate, str]], new: Container[str] = ()
+    ) -> dict[str, MemberRoom]:
+        """These rooms, changed: less the claims. Pods that come with `placed` lie where every earlier claim keeps its
+        room; a claim that has no room yet takes the room there is. `new`: units of claims that this plan makes."""
+        coming = self._coming(placed) if self.claims else []
+        short: Pairs = []
+        for candidate, member in self.unstarted_claims:
+            shape, devices = self.space.shapes[candidate.shape], self.space.devices
+            fit = rooms[member].fit(shape, devices) or rooms[member].fit(shape, devices, potential=True)
+            if fit is not None:
+                rooms[member].take(fit)
+                coming.append((candidate.unit.id, member, shape))
+                continue
+            beside = [item for item in (*coming, (candidate.unit.id, member, shape)) if item[1] == member]
+            anew = None if candidate.unit.id in new else lay_out({member: self.free[member]}, beside, self.space)
+            if anew is None or anew.lost:
+                short.append((candidate, member))
+            else:
+                rooms[member] = anew.rooms[member]
+                coming = [*coming, beside[-1]]
+        for candidate, member in short:
+            rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
+        return rooms
+
+
+@dataclass(frozen=True, slots=True)
+class Situation(ClaimSituation):
+    """The same with the heads, each in a group of its own. `reservations`: None without heads. `new`: the units of the
+    `claims` that this plan makes; none where it takes no room back."""
+
+    head_choice: HeadChoice
+    reservations: Reservations | None
+    new: frozenset[str]
+
+    def spans(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Span, ...]:
+        """The reservations of the heads once `placed` has started."""
+        return self.reservations.spans(self.head_choice.heads, placed) if self.reservations is not None else ()
+
+    def less_kept(self, rooms: dict[str, MemberRoom], placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
+        """These rooms, changed: less the claims, where pods that come with `placed` lie as the next cycle sees them."""
+        return self.less_claims(rooms, placed, self.new)
+
     def reserving_beside(self, leaving: Iterable[str]) -> Situation:
         """The situation whose reservations count on these units as gone, since this plan evicts them."""
-        head_chooser, heads = self.head_chooser, self.head_choice.heads
-        if head_chooser is None or not heads:
+        heads = self.head_choice.heads
+        if self.reservations is None or not heads:
             return self
-        users = {split(head.candidate.account or "")[1] for head in heads}
         claims = (*self.first, *self.unstarted_claims)
-        if self.reservations is None:
-            releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving, users)
-        else:
-            releases = self.reservations.releases.beside(self.usage, claims, leaving, users)
-        return replace(self, reservations=Reservations(releases, self.space, head_chooser.would_fit, self.now))
+        return replace(self, reservations=self.reservations.beside(self.usage, claims, leaving, _users(heads)))
 
     def profile(self) -> Profile:
         """The profile before anything starts."""
@@ -158,15 +173,15 @@ class Situation:
         return Profile(self.less_kept(self.layout(placed).rooms, placed), usage, self.space, self.spans(placed))
 
 
-def sort(snapshot: Snapshot, now: float) -> Situation:
-    """The situation without claims and heads."""
+def sort(snapshot: Snapshot, now: float) -> SortedSituation:
+    """The situation before claims and heads."""
     grouping = Grouping(snapshot, now)
     space, unseen = grouping.space, snapshot.backlog.unseen.values()
     coming = [(unit.id, unit.member, committed(unit, space)) for unit in unseen if unit.member is not None]
     free = {name: MemberRoom.of(snapshot.members[name], space) for name in sorted(snapshot.members)}
     layout = lay_out(free, coming, space)
     lost = frozenset(unit for units in layout.lost.values() for unit in units)
-    return Situation(
+    return SortedSituation(
         snapshot,
         now,
         space,
@@ -182,16 +197,16 @@ def sort(snapshot: Snapshot, now: float) -> Situation:
     )
 
 
-def with_claims(situation: Situation) -> Situation:
+def with_claims(situation: SortedSituation) -> ClaimSituation:
     """The situation in which the room of every claim is taken: its unit starts now, or nobody else gets the room."""
-    groups, space = situation.groups, situation.space
+    groups = situation.groups
     able = (group.candidate(0) for group in groups if group.units[0].claim is not None)
     claimed = sorted((candidate for candidate in able if claims_room(candidate, situation.now)), key=service_order)
     if not claimed:
-        return situation
+        return _claim_situation(situation, groups, [], situation.usage, [], ())
     claimants = {candidate.unit.id for candidate in claimed}
     ahead = gaps(groups, claimants, lambda group: 0)
-    profile = Profile(situation.rooms, situation.usage, space)
+    profile = Profile(situation.rooms, situation.usage, situation.space)
     stopped: set[str | None] = set()
     first: Pairs = []
     claims: list[Reservation] = []
@@ -206,15 +221,39 @@ def with_claims(situation: Situation) -> Situation:
         if candidate.block:
             stopped.add(candidate.unit.leaf)
         claims += claims_of([(candidate, member)], situation.now)
-        profile.rooms[member].hold(space.shapes[candidate.shape], space.devices)
-        if profile.usage is not None and candidate.account is not None:
-            profile.usage.charge(candidate.account, candidate.request)
+        profile.hold(candidate, member)
     open_groups, behind = behind_claims(without(claimants, groups), claims)
-    situation = replace(
-        situation, groups=open_groups, behind=behind, first=first, claims=tuple(claims), usage=profile.usage
+    made = _claim_situation(situation, open_groups, behind, profile.usage, first, tuple(claims))
+    rooms = made.layout((), sorted({member for _, member in (*first, *made.unstarted_claims)})).rooms
+    return replace(made, rooms={**situation.rooms, **made.less_claims(rooms, ())})
+
+
+def _claim_situation(
+    situation: SortedSituation,
+    groups: list[Group],
+    behind: list[Group],
+    usage: Usage | None,
+    first: Pairs,
+    claims: tuple[Reservation, ...],
+) -> ClaimSituation:
+    """The next stage, with the rooms of the one before."""
+    return ClaimSituation(
+        snapshot=situation.snapshot,
+        now=situation.now,
+        space=situation.space,
+        nevers=situation.nevers,
+        groups=groups,
+        reasons=situation.reasons,
+        free=situation.free,
+        coming=situation.coming,
+        lost=situation.lost,
+        rooms=situation.rooms,
+        usage=usage,
+        entitled=situation.entitled,
+        behind=behind,
+        first=first,
+        claims=claims,
     )
-    rooms = situation.layout((), sorted({member for _, member in (*first, *situation.unstarted_claims)})).rooms
-    return replace(situation, rooms={**situation.rooms, **situation.less_kept(rooms, ())})
 
 
 def claims_of(pairs: Iterable[tuple[Candidate, str]], now: float) -> tuple[Reservation, ...]:
@@ -239,15 +278,39 @@ def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tup
     return open_groups, behind
 
 
-def with_heads(situation: Situation) -> Situation:
+def with_heads(situation: ClaimSituation) -> Situation:
     """The situation with its heads, each in the member where room is reserved for it."""
-    snapshot, now = situation.snapshot, situation.now
-    head_chooser = HeadChooser(snapshot, situation.space, situation.groups, situation.entitled, now)
-    choice = head_chooser.choose()
-    if not choice.heads:
-        return replace(situation, head_choice=choice)
-    situation = replace(situation, groups=choice.groups, head_choice=choice, head_chooser=head_chooser)
-    reservations = situation.reserving_beside(()).reservations
-    assert reservations is not None
-    heads = reservations.assign_members(choice.heads, situation.rooms)
-    return replace(situation, head_choice=replace(choice, heads=heads), reservations=reservations)
+    snapshot, space, now = situation.snapshot, situation.space, situation.now
+    head_chooser = HeadChooser(snapshot, space, situation.groups, situation.entitled, now)
+    choice, groups = head_chooser.choose()
+    reservations = None
+    if choice.heads:
+        claims = (*situation.first, *situation.unstarted_claims)
+        releases = Releases(snapshot, space, situation.usage, now, claims, (), _users(choice.heads))
+        reservations = Reservations(releases, space, head_chooser.would_fit, now)
+        choice = reservations.assign_members(choice, situation.rooms)
+    return Situation(
+        snapshot=snapshot,
+        now=now,
+        space=space,
+        nevers=situation.nevers,
+        groups=groups,
+        reasons=situation.reasons,
+        free=situation.free,
+        coming=situation.coming,
+        lost=situation.lost,
+        rooms=situation.rooms,
+        usage=situation.usage,
+        entitled=situation.entitled,
+        behind=situation.behind,
+        first=situation.first,
+        claims=situation.claims,
+        head_choice=choice,
+        reservations=reservations,
+        new=frozenset(),
+    )
+
+
+def _users(heads: Iterable[LeafHead]) -> set[str]:
+    """The users to whom heads are charged."""
+    return {split(head.candidate.account or "")[1] for head in heads}

@@ -60,12 +60,12 @@ class LeafHead:
 
 @dataclass(frozen=True, slots=True)
 class HeadChoice:
-    """The heads in the order in which reservations are made, `groups` with each of them in a group of its own, and
-    `later` heads that keep their turn (unit, since when)."""
+    """The heads in the order in which reservations are made, and `later` heads that keep their turn (unit, since when).
+    `bounds`: those that ended the choice, and the look for members."""
 
     heads: tuple[LeafHead, ...]
-    groups: list[Group]
     later: tuple[tuple[str, float], ...] = ()
+    bounds: frozenset[str] = frozenset()
 
     def without(self, units: set[str]) -> HeadChoice:
         """The same less some heads."""
@@ -101,22 +101,27 @@ class HeadChooser:
         self._running: Mapping[str, list[Unit]] | None = None
         self._requests = Requests()
 
-    def choose(self) -> HeadChoice:
-        """The heads. No unit is one where the configuration sets no bound."""
+    def choose(self) -> tuple[HeadChoice, list[Group]]:
+        """The heads, and the groups with each of them in a group of its own. No unit is a head where the configuration
+        sets no bound."""
         if self._snapshot.config.head_after_s <= 0:
-            return HeadChoice((), list(self._groups))
+            return HeadChoice(()), list(self._groups)
         leaves: dict[str | None, list[Group]] = {}
         for group in self._groups:
             leaves.setdefault(group.leaf, []).append(group)
         found = [head for line in leaves.values() if (head := self._of_leaf(line)) is not None]
+        if not found:
+            return HeadChoice(()), list(self._groups)
         found.sort(key=_turn)
+        bounds = frozenset[str]()
         if len(found) > BOUNDS.heads:
-            self._space.reached.add("heads" if len(found) <= BOUNDS.heads_remembered else "heads_remembered")
+            bounds = frozenset({"heads" if len(found) <= BOUNDS.heads_remembered else "heads_remembered"})
         heads, later = found[: BOUNDS.heads], found[BOUNDS.heads : BOUNDS.heads_remembered]
         groups = without({head.candidate.unit.id for head in heads}, self._groups)
         groups += [Group.alone(head.candidate) for head in heads]
         groups.sort(key=lambda group: queue_order(group.units[0]))
-        return HeadChoice(tuple(heads), groups, tuple((head.candidate.unit.id, head.became) for head in later))
+        keep_turn = tuple((head.candidate.unit.id, head.became) for head in later)
+        return HeadChoice(tuple(heads), keep_turn, bounds), groups
 
     def would_fit(self, kind: Candidate | Group, member: str) -> bool:
         """Whether an empty member takes a gang, as far as the inventory says."""

@@ -29,7 +29,7 @@ from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Shape, Space
-from fleet.core.placement.reservation.heads import LeafHead
+from fleet.core.placement.reservation.heads import HeadChoice, LeafHead
 from fleet.core.placement.reservation.span import NodeTable, Reservation, Span, SpanKind, SpanNodes
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import Tier
@@ -226,13 +226,20 @@ class Reservations:
     """The reservations of one decision. `fits`: whether a member would take a gang if nothing ran there."""
 
     def __init__(self, releases: Releases, space: Space, fits: Callable[[Candidate, str], bool], now: float) -> None:
-        self.releases = releases
+        self._releases = releases
         self._space = space
         self._fits = fits
         self._now = now
 
-    def assign_members(self, heads: Sequence[LeafHead], rooms: Mapping[str, MemberRoom]) -> tuple[LeafHead, ...]:
-        """The heads, each in the member with its earliest start, as far as is known before anything starts."""
+    def beside(self, usage: Usage | None, claims: Pairs, leaving: Iterable[str], users: Iterable[str]) -> Reservations:
+        """The reservations beside other usage, claims, units that leave and users."""
+        releases = self._releases.beside(usage, claims, leaving, users)
+        return Reservations(releases, self._space, self._fits, self._now)
+
+    def assign_members(self, choice: HeadChoice, rooms: Mapping[str, MemberRoom]) -> HeadChoice:
+        """The choice with each head in the member of its earliest start, as far as is known before anything starts."""
+        heads = choice.heads
+        bounds: set[str] = set()
         new_heads: list[LeafHead] = []
         ahead: list[Span] = []
         lines = ([h for h in heads if h.member is None], [h for h in heads if h.member is not None])
@@ -241,7 +248,7 @@ class Reservations:
             turn = line.index(head) + int(self._now // _TURN_S)
             looks = turn % max(len(line), BOUNDS.head_looks) < BOUNDS.head_looks
             if not looks:
-                self._space.reached.add("head_looks")
+                bounds.add("head_looks")
             quota_at = self._quota_at(head, (), ahead)
             if quota_at == FOREVER:
                 new_heads.append(replace(head, member=None))
@@ -249,16 +256,19 @@ class Reservations:
                 continue
             span = self._in(head, head.member, quota_at, (), ahead) if head.member is not None else None
             if looks and (span is None or not span.reservation.certain):
-                other = self._elsewhere(head, quota_at, ahead, rooms, span is not None)
+                near = self._nearest(head, rooms)
+                if len(near) > BOUNDS.head_members:
+                    bounds.add("head_members")
+                other = self._elsewhere(head, quota_at, ahead, near[: BOUNDS.head_members], span is not None)
                 if other is not None:
                     head, span = replace(head, member=other.member, since=self._now), other
             new_heads.append(head)
             ahead += [span] if span is not None else []
-        return tuple(new_heads)
+        return replace(choice, heads=tuple(new_heads), bounds=choice.bounds | bounds)
 
     def spans(self, heads: Iterable[LeafHead], starts: Pairs) -> tuple[Span, ...]:
         """The reservations of the heads that do not start, beside all of `starts`."""
-        new = [self.releases.starting(candidate, member) for candidate, member in starts]
+        new = [self._releases.starting(candidate, member) for candidate, member in starts]
         new.sort(key=lambda release: (self._sizes(release), release.unit.id), reverse=True)
         started = {release.unit.id for release in new}
         found: list[Span] = []
@@ -302,7 +312,7 @@ class Reservations:
         self, candidate: Candidate, at: float, before: float, new: Sequence[Release], ahead: Sequence[Span]
     ) -> Usage | None:
         """The usage at a time, beside all that starts and is reserved; None where nothing limits a candidate."""
-        usage = self.releases.usage_at(at, before) if candidate.account is not None else None
+        usage = self._releases.usage_at(at, before) if candidate.account is not None else None
         if usage is not None:
             charged = [(release.account, release.request) for release in new if release.end > at]
             charged += [(span.holder.account, span.holder.request) for span in ahead if _end(span) > at]
@@ -336,7 +346,7 @@ class Reservations:
         """Now, and the known ends of units."""
         ends = {release.end for release in new} | {_end(span) for span in ahead}
         more = [end for end in ends if self._now < end < FOREVER]
-        return [self._now, *(sorted([*self.releases.ends, *more]) if more else self.releases.ends)]
+        return [self._now, *(sorted([*self._releases.ends, *more]) if more else self._releases.ends)]
 
     def _at(
         self,
@@ -349,7 +359,7 @@ class Reservations:
         ahead: Sequence[Span],
     ) -> Span | None:
         """The reservation at a time; None without room or quota for it then."""
-        shape, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
+        shape, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self._releases
         stay = [release for release in new if release.end > at]
         spans = [span for span in ahead if _end(span) > at]
         usage = self._usage_at(candidate, at, before, new, ahead)
@@ -365,29 +375,36 @@ class Reservations:
             if span.member == member and not nodes.give(self._space.shapes[span.holder.shape]):
                 return None
         made = Reservation(SpanKind.HEAD, candidate, member, at, since, before == CERTAIN, head.overdue)
-        span = Span(made, nodes, usage, self._space.shapes, self._now)
-        if not nodes.takes(shape):
-            if before < FOREVER or not releases.loose(member) or not self._fits(candidate, member):
-                return None
-            span.close()  # no node is known to be free together with another, so the whole member is kept
-        return span
+        takes = nodes.takes(shape)
+        if not takes and (before < FOREVER or not releases.loose(member) or not self._fits(candidate, member)):
+            return None
+        # Where no node is known to be free together with another, the whole member is kept.
+        return Span(made, nodes if takes else None, usage, self._space.shapes, self._now)
 
-    def _elsewhere(
-        self, head: LeafHead, quota_at: float, ahead: Sequence[Span], rooms: Mapping[str, MemberRoom], has: bool
-    ) -> Span | None:
-        """The reservation in the member where the head starts earliest. A head that `has` one leaves it only for a
-        known time no further away than the head has waited."""
-        candidate, now = head.candidate, self._now
-        shape = self._space.shapes[candidate.shape]
-        near = sorted(
-            (sum(rooms[choice.member].missing(shape, self._space.devices)), number, choice.member)
+    def _nearest(self, head: LeafHead, rooms: Mapping[str, MemberRoom]) -> list[tuple[int, int, str]]:
+        """The other members that would take a head if nothing ran there, those first that lack least: the pods without
+        a place, the number of the choice, the member."""
+        candidate, space = head.candidate, self._space
+        shape = space.shapes[candidate.shape]
+        return sorted(
+            (sum(rooms[choice.member].missing(shape, space.devices)), number, choice.member)
             for number, choice in enumerate(candidate.eligibility.choices)
             if choice.member != head.member and self._fits(candidate, choice.member)
         )
-        if len(near) > BOUNDS.head_members:
-            self._space.reached.add("head_members")
+
+    def _elsewhere(
+        self,
+        head: LeafHead,
+        quota_at: float,
+        ahead: Sequence[Span],
+        near: Iterable[tuple[int, int, str]],
+        has: bool,
+    ) -> Span | None:
+        """The reservation in the member of `near` where the head starts earliest. A head that `has` one leaves it only
+        for a known time no further away than the head has waited."""
+        now = self._now
         best: tuple[tuple[bool, float, int, int], Span] | None = None
-        for missing, number, member in near[: BOUNDS.head_members]:
+        for missing, number, member in near:
             span = self._in(replace(head, since=now), member, quota_at, (), ahead)
             if span is None:
                 continue
