@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from fleet.core.check import Violation, check
 from fleet.core.model.plan import Certificate, Head, Placement, Plan
@@ -63,24 +64,25 @@ def decide(
     asking = VictimSolver(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     situation, outcome, preemption = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
     certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut)
+    certificate = replace(certificate, bounds=(*certificate.bounds, *greedy.bounds))
     mark("reasons")
     plan = _plan(snapshot, situation, outcome, certificate, preemption)  # 7: sizes; a reason for each unit that waits
-    certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached | situation.head_choice.bounds)))
-    plan = replace(plan, certificate=certificate)
     mark("check")
-    bounds = set(certificate.bounds)
-    violations = check(snapshot, plan, now=now, reached=bounds)  # 8: safety, by arithmetic of its own
+    violations = check(snapshot, plan, now=now)  # 8: safety, by arithmetic of its own
     if not violations:
         return plan
-    certificate = replace(certificate, bounds=tuple(sorted(bounds)))
-    plan = replace(plan, certificate=certificate)
     outcome, plan = _repaired(
         snapshot, situation, outcome, plan, violations, preemption
     )  # 9: without what the checker refuses
     if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
         return plan
-    certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
+    certificate = replace(plan.certificate, shipped="greedy", why="the checker refused cp-sat's plan")
     return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
+
+
+def _with_bounds(certificate: Certificate, *bounds: Iterable[str]) -> Certificate:
+    """The certificate with more bounds: those that ended searches, as the results of these name them."""
+    return replace(certificate, bounds=tuple(sorted({*certificate.bounds, *chain(*bounds)})))
 
 
 def _plan(
@@ -113,9 +115,17 @@ def _plan(
         )
         for unit, member in ((candidate.unit, member) for candidate, member in placed)
     )
-    said = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
-    said |= {key: Reason(Code.PODS_LEAVE, {"member": member}) for key, member in sizes.late.items()}
-    return Plan(placements, said, certificate, preemption.evictions, preemption.claims, heads, sizes.resizes)
+    reasons_by_unit = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
+    reasons_by_unit |= {key: Reason(Code.PODS_LEAVE, {"member": member}) for key, member in sizes.late.items()}
+    certificate = _with_bounds(
+        certificate,
+        situation.head_choice.bounds,
+        outcome.bounds,
+        preemption.bounds,
+        sizes.bounds,
+        situation.space.effort.bounds,
+    )
+    return Plan(placements, reasons_by_unit, certificate, preemption.evictions, preemption.claims, heads, sizes.resizes)
 
 
 def _late_heads(snapshot: Snapshot, placed: Pairs, late: Container[str], others: Iterable[Head]) -> list[Head]:
@@ -168,20 +178,23 @@ def _repaired(
             settle(situation, profile, pairs, refused) if fill else replace(outcome, placed=pairs, profile=profile)
         )
         outcome = replace(outcome, out={**outcome.out, **refused})
-        why = f"the checker dropped {len(refused)}: {violations[0].text}"
-        plan = _plan(snapshot, situation, outcome, replace(certificate, why=why), preemption, sizes_kept)
-        bounds = set(certificate.bounds)
-        violations = check(snapshot, plan, now=now, reached=bounds)
+        certificate = _refused(certificate, violations, f"dropped {len(refused)}")
+        plan = _plan(snapshot, situation, outcome, certificate, preemption, sizes_kept)
+        violations = check(snapshot, plan, now=now)
         if not violations:
             return outcome, plan
-        certificate = replace(certificate, bounds=tuple(sorted(bounds)))
     nothing = replace(outcome, placed=[], profile=situation.profile())
     situation = _without_evictions(situation)
     claims = (*situation.claims, *claims_of(situation.first, now))
     situation = replace(situation, first=[], claims=claims)
-    why = f"the checker refused everything: {violations[0].text}"
-    certificate = replace(certificate, why=why)
+    certificate = _refused(certificate, violations, "refused everything")
     return nothing, _plan(snapshot, situation, nothing, certificate, NOTHING_FOUND, snapshot.units)
+
+
+def _refused(certificate: Certificate, violations: Sequence[Violation], what: str) -> Certificate:
+    """The certificate of a plan without these violations, with the bounds that the checker met. `what`: it did."""
+    certificate = _with_bounds(certificate, *(violation.bounds for violation in violations))
+    return replace(certificate, why=f"the checker {what}: {violations[0].text}")
 
 
 def _starts(situation: Situation, outcome: GreedyOutcome) -> dict[str, str]:

@@ -10,6 +10,7 @@ A refused plan may, rarely, have been good too.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 
 from fleet.core.check.claims import claims_of, evictions, going, quota_broken, room_broken
 from fleet.core.check.packer import first_unpackable
@@ -26,11 +27,10 @@ from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.snapshot.surplus import at_least
 
 
-def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | None = None) -> tuple[Violation, ...]:
+def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
     """Every rule that the plan breaks; empty for a plan that may be committed. Of several units that only together
-    break a limit, the units later in the plan are named. `reached` gets the names of bounds that ended the search for a
-    gang which is refused."""
-    effort = Effort(reached)
+    break a limit, the units later in the plan are named."""
+    effort = Effort()
     starts, violations = _starts(snapshot, plan, now)
     started = _started(snapshot, plan, starts)
     sums = ChargeSums(snapshot)
@@ -47,7 +47,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
     violations += _claims(snapshot, plan, charged, sums, now, effort)
     violations += _heads(snapshot, plan, starts, now)
     violations += _reasons(snapshot, plan)
-    return tuple(violations)
+    return tuple(replace(violation, bounds=effort.bounds) for violation in violations)
 
 
 def _started(snapshot: Snapshot, plan: Plan, starts: Container[str]) -> Snapshot:

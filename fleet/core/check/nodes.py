@@ -59,7 +59,7 @@ class NodeRows:
         self._pool: Ints = np.array(numbers, dtype=np.int64)
         self._later: Mask = self._pool >= first_potential
         self.effort = effort
-        self.reached: set[str] = set()  # the names of bounds that ended a search here, or in a copy
+        self.bounds: set[str] = set()  # the names of those that ended a search here, or in a copy
         self._pools = pools
         self._in = cache(self._mask)
         self._domains = cache(self._split)
@@ -179,5 +179,5 @@ class NodeRows:
         found = refine(demand, homes, BOUNDS.check_steps, left)
         self.effort.spend(kind, found.effort)
         if found.outcome is RefineOutcome.GAVE_UP:
-            self.reached.add("check_steps")
+            self.bounds.add("check_steps")
         return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in found.uses), among)

@@ -67,7 +67,7 @@ def first_unpackable(
             lost = set(_refused(nodes, beside, mine))
             refused |= lost
             if lost:
-                effort.reached |= nodes.reached
+                effort.note(*nodes.bounds)
     return [gang.unit for gang in gangs if gang.unit in refused]
 
 
@@ -171,7 +171,7 @@ def _refused(nodes: NodeRows, coming: Sequence[_SizedGang], gangs: Sequence[_Siz
             other = None
             able = nodes.have_room_alone(gang.pods)
             if able and not tries:
-                nodes.reached.add("check_tries")
+                nodes.bounds.add("check_tries")
             elif able:
                 tries -= 1
                 other = _packed(nodes, coming, [*fitting, gang])
@@ -212,7 +212,7 @@ def _one_by_one(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None
             return after
         again = {gang.unit for gang in lost}
         order = [*lost, *(gang for gang in order if gang.unit not in again)]
-    nodes.reached.add("check_orders")
+    nodes.bounds.add("check_orders")
     return None
 
 
@@ -233,9 +233,10 @@ def _proposed(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
     kinds = _kinds(gangs)
     takes = [nodes.usable(kind.pools).tolist() for kind in kinds]
     homes = [(tuple(free), [mask[node] for mask in takes]) for node, free in enumerate(nodes.free.tolist())]
-    proposal = packing([(kind.size, kind.count) for kind in kinds], homes, reached=nodes.reached) or ()
+    proposal = packing([(kind.size, kind.count) for kind in kinds], homes)
+    nodes.bounds |= proposal.bounds
     after = nodes.copy()
-    return after if after.lay(kinds, zip(range(len(homes)), proposal, strict=False)) else None
+    return after if after.lay(kinds, zip(range(len(homes)), proposal.counts or (), strict=False)) else None
 
 
 def _kinds(gangs: Iterable[_SizedGang]) -> tuple[EqualPods, ...]:

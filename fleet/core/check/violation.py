@@ -54,8 +54,10 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken rule: the unit that breaks it ("" if none does), and the fault in a sentence."""
+    """A broken rule: the unit that breaks it ("" if none does), and the fault in a sentence. `bounds`: those that ended
+    a search of this check for the packing of a refused gang; without them the gang might have been packed."""
 
     rule: Rule
     unit: str
     text: str
+    bounds: frozenset[str] = frozenset()

@@ -15,6 +15,7 @@ verifies easily. The answer follows from the question alone: no time, no chance.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from fleet.core.model.bounds import BOUNDS
@@ -23,21 +24,26 @@ Vector = tuple[int, ...]
 Counts = tuple[int, ...]  # pods of each kind
 
 
+@dataclass(frozen=True, slots=True)
+class PackingProposal:
+    """`counts`: the number of pods of each kind on each node, or None: there is no packing, or the search found none
+    within its bounds. `bounds`: the names of those that ended it."""
+
+    counts: list[Counts] | None
+    bounds: frozenset[str] = frozenset()
+
+
 def packing(
     pods: Sequence[tuple[Vector, int]],
     nodes: Sequence[tuple[Vector, Sequence[bool]]],
     most_steps: int = BOUNDS.packing_steps,
-    reached: set[str] | None = None,
-) -> list[Counts] | None:
-    """The number of pods of each kind on each node, or None: there is no packing, or the search found none within its
-    bounds. `pods`: size of one and number, by kind; `nodes`: the free amounts, and the kinds that may come there;
-    `reached` gets the names of the bounds that ended the search."""
-    reached = set() if reached is None else reached
+) -> PackingProposal:
+    """A packing, if one is found. `pods`: size of one and number, by kind; `nodes`: the free amounts, and the kinds
+    that may come there."""
     sizes = {"packing_nodes": len(nodes), "packing_kinds": len(pods), "packing_pods": sum(count for _, count in pods)}
-    above = {name for name, size in sizes.items() if size > getattr(BOUNDS, name)}
-    reached |= above
+    above = frozenset(name for name, size in sizes.items() if size > getattr(BOUNDS, name))
     if above or not nodes:
-        return None
+        return PackingProposal(None, above)
     search = _Search(pods, nodes)
     orders: tuple[Callable[[int], Vector], ...] = (
         lambda node: nodes[node][0],
@@ -47,9 +53,8 @@ def packing(
     for order in orders:
         found = search.run(sorted(range(len(nodes)), key=order), most_steps // len(orders))
         if found is not None or not search.cut:
-            return found
-    reached.add("packing_steps")
-    return None
+            return PackingProposal(found)
+    return PackingProposal(None, frozenset({"packing_steps"}))
 
 
 class _Search:

@@ -211,7 +211,7 @@ def test_a_bound_that_ended_the_search_for_a_refused_gang_is_named(gpus: tuple[i
     gangs = [Gang(f"g{number}", ((1, amounts(gpu=size), ANYWHERE),)) for number, size in enumerate(gpus)]
     effort = Effort()
     first_unpackable(member("x").nodes(2, free_gpu=4).value, [], gangs, effort=effort)
-    assert effort.reached == expected
+    assert effort.bounds == expected
 
 
 SELECTORS = (ANYWHERE, *(NodeClaim(node_selector=(("zone", zone),)) for zone in "ab"))

@@ -26,7 +26,7 @@ def decided(world: Snapshot, refusals: int) -> Plan:
     """The plan, where the checker refuses the first unit of the plan so many times."""
     left = iter(range(refusals))
 
-    def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str]) -> tuple[Violation, ...]:
+    def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
         units = [*(placement.unit for placement in plan.placements), *(eviction.unit for eviction in plan.evictions)]
         refused = units and next(left, None) is not None
         return (Violation(next(iter(Rule)), units[0], "refused for this test"),) if refused else ()

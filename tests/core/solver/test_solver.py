@@ -215,7 +215,7 @@ def test_a_known_answer_that_the_model_does_not_allow_ends_no_later_stage() -> N
 def test_what_the_checker_refuses_of_the_solvers_plan_is_left_out_and_greedy_ships_only_where_it_is_better(
     refused: str, started: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def strict(world: Snapshot, plan: Plan, *, now: float, reached: set[str]) -> tuple[Violation, ...]:
+    def strict(world: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
         wrong = (p.unit for p in plan.placements if p.unit in refused and plan.certificate.shipped == "cp-sat")
         return (*check(world, plan, now=now), *(Violation(Rule.ROOM, key, f"no room for {key}") for key in wrong))
 

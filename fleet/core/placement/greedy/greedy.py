@@ -205,12 +205,13 @@ def _differ(group: Group, binding: int) -> bool:
 @dataclass(frozen=True, slots=True)
 class GreedyOutcome:
     """The units that start, with their members, and the profile after them. `out`: units that fit a member, but not
-    beside all others there."""
+    beside all others there. `bounds`: those that ended the search for further starts."""
 
     placed: Pairs
     profile: Profile
     done: Pass
     out: dict[str, str] = field(default_factory=dict)
+    bounds: frozenset[str] = frozenset()
 
 
 def settle(
@@ -220,6 +221,7 @@ def settle(
     out = dict.fromkeys(barred, "")
     placed = list(placed)
     done = Pass()
+    bounds = frozenset[str]()
     laid_out = False  # whether `profile` is what the next cycle will see
     for _ in range(BOUNDS.fill_rounds):
         started = {candidate.unit.id for candidate, _ in placed} | situation.new
@@ -241,8 +243,8 @@ def settle(
         if not done.placed:
             break
     else:
-        situation.space.reached.add("fill_rounds")
-    return GreedyOutcome(placed, profile, done, {unit: member for unit, member in out.items() if member})
+        bounds = frozenset({"fill_rounds"})
+    return GreedyOutcome(placed, profile, done, {unit: member for unit, member in out.items() if member}, bounds)
 
 
 def _whole(situation: Situation, placed: Pairs, profile: Profile, out: dict[str, str]) -> dict[str, MemberRoom]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.order import queue_order
@@ -42,46 +42,59 @@ def sound(problem: Problem, answer: Answer) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerPacking:
+    """The units and members of an answer: those `packed` into the profile, and those that find no place in the member
+    that the answer means for them. `bounds`: those that ended the search for a better packing."""
+
+    profile: Profile
+    packed: Pairs
+    dropped: Pairs
+    bounds: frozenset[str] = frozenset()
+
+
 def decode(
     linked: LinkedProblem, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Profile]
-) -> tuple[Profile, Pairs, Pairs]:
-    """Units and members for the counts of an answer, packed onto a `fresh()` profile, which is returned with them; and
-    the units that find no place in the member that the answer means for them.
+) -> AnswerPacking:
+    """Units and members for the counts of an answer, packed onto a `fresh()` profile.
 
     The oldest units of a class start. The largest gangs are packed first, or the most important band. The next
     try begins with the gangs without a place, so that no gang of a better tier stays out for one of a worse. A gang
     that never packs, or breaks a limit, stays out, and with it all units behind it in a Block queue."""
     pairs = _named(linked, answer, fresh())
     packing = best = _packed(pairs, groups, fresh)
-    if packing[2] and len(pairs) <= BOUNDS.packed_again:
+    bounds = packing.bounds
+    if packing.dropped and len(pairs) <= BOUNDS.packed_again:
         other = _packed(sorted(pairs, key=lambda pair: band_of(pair[0])), groups, fresh)
+        bounds |= other.bounds
         best = min(packing, other, key=lambda tried: _lost(tried, linked.bands))
     hurry: dict[str, int] = {}
     turns = min(BOUNDS.packings, BOUNDS.packed_again // max(1, len(pairs)))
     for turn in range(1, 1 + turns):
-        if not packing[2]:
-            return packing
-        blocked = {candidate.unit.leaf for candidate, _ in packing[2] if candidate.block}
-        late = {candidate.unit.id for candidate, _ in packing[2]}
+        if not packing.dropped:
+            return replace(packing, bounds=bounds)
+        blocked = {candidate.unit.leaf for candidate, _ in packing.dropped if candidate.block}
+        late = {candidate.unit.id for candidate, _ in packing.dropped}
         late |= {candidate.unit.id for candidate, _ in pairs if candidate.block and candidate.unit.leaf in blocked}
         hurry.update(dict.fromkeys(late, turn))
         packing = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
+        bounds |= packing.bounds
         best = min(best, packing, key=lambda tried: _lost(tried, linked.bands))
-    if best[2]:
-        best[0].space.reached.add("packings" if turns == BOUNDS.packings else "packed_again")
-    return best
+    if best.dropped:
+        bounds |= {"packings" if turns == BOUNDS.packings else "packed_again"}
+    return replace(best, bounds=bounds)
 
 
-def _lost(found: tuple[Profile, Pairs, Pairs], bands: Iterable[Band]) -> tuple[int, ...]:
+def _lost(packing: AnswerPacking, bands: Iterable[Band]) -> tuple[int, ...]:
     """The devices of the pods that find no place, by band."""
-    profile, _, dropped = found
+    space = packing.profile.space
     lost: Counter[Band] = Counter()
-    for candidate, _ in dropped:
-        lost[band_of(candidate)] += weight(profile.space.shapes[candidate.shape], 0, profile.space)
+    for candidate, _ in packing.dropped:
+        lost[band_of(candidate)] += weight(space.shapes[candidate.shape], 0, space)
     return tuple(lost[band] for band in bands)
 
 
-def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile]) -> tuple[Profile, Pairs, Pairs]:
+def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile]) -> AnswerPacking:
     """One try, in the order of `pairs`, but heads first, since the start of a head ends its reservation. A unit that
     stays out because a unit ahead of it in its queue has no room counts as a unit without room."""
     skip: set[str] = set()
@@ -106,13 +119,11 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile])
                 packed.append((candidate, member))
         early = out_of_order(groups, packed)
         if not early:
-            return profile, packed, dropped
+            return AnswerPacking(profile, packed, dropped)
         skip |= early
         if dropped:
             short.update(early, (candidate.unit.id for candidate, _ in dropped))
-    profile = fresh()
-    profile.space.reached.add("decodes")
-    return profile, [], pairs
+    return AnswerPacking(fresh(), [], pairs, frozenset({"decodes"}))
 
 
 def _named(linked: LinkedProblem, answer: Answer, profile: Profile) -> Pairs:
@@ -149,20 +160,19 @@ def out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
     return {c.unit.id for c, _ in placed if c.unit.leaf in stops and queue_order(c.unit) > stops[c.unit.leaf]}
 
 
-def repacked(
-    profile: Profile, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
-) -> tuple[Profile, Pairs, Pairs] | None:
-    """The profile after packing anew, with the pairs that are packed in it, and the other pairs. None where no
-    more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
+def repacked(packing: AnswerPacking, free: Mapping[str, MemberRoom], groups: Sequence[Group]) -> AnswerPacking:
+    """The packing after members are packed anew; with the same gangs where no more of them found a place. `free`: the
+    rooms before the packing."""
+    profile, packed, dropped = packing.profile, packing.packed, packing.dropped
     after = profile.copy()
-    tries = BOUNDS.members_anew
+    tries, bounds = BOUNDS.members_anew, packing.bounds
     pairs: Pairs = []
     for member in sorted({member for _, member in dropped} - {span.member for span in profile.spans}):
         present = [candidate for candidate, where in packed if where == member]
         out = sorted((candidate for candidate, where in dropped if where == member), key=service_order)
         for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
             if tries == 0:
-                profile.space.reached.add("members_anew")
+                bounds |= {"members_anew"}
                 break
             tries -= 1
             shapes = [profile.space.shapes[candidate.shape] for candidate in (*present, *some)]
@@ -176,8 +186,9 @@ def repacked(
                 break
     placed = {candidate.unit.id for candidate, _ in pairs}
     if not pairs or out_of_order(groups, [*packed, *pairs]):
-        return None
-    return after, [*packed, *pairs], [pair for pair in dropped if pair[0].unit.id not in placed]
+        return replace(packing, bounds=bounds)
+    dropped = [pair for pair in dropped if pair[0].unit.id not in placed]
+    return AnswerPacking(after, [*packed, *pairs], dropped, bounds)
 
 
 def _admitted(profile: Profile, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
@@ -227,8 +238,6 @@ def _modelled(problem: Problem, members: Set[str], profile: Profile, most: int) 
         count = sum(len(spread.variables) for spread in more)
         variables, first = variables + count, first + count
         if variables > most:
-            if most == BOUNDS.node_variables:
-                profile.space.reached.add("node_variables")
             return None
         rooms += rows
         spreads += more

@@ -27,7 +27,8 @@ _FIT_PART = 0.15  # of the time for an answer then, for cheap lanes
 
 @dataclass(slots=True)
 class Answers:
-    """All answers to one question about a situation, and the best outcome of them so far."""
+    """All answers to one question about a situation, and the best outcome of them so far. `bounds`: those that ended a
+    search."""
 
     situation: Situation
     solver: Solver
@@ -35,6 +36,7 @@ class Answers:
     certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
     outcome: GreedyOutcome | None = None
     notes: list[str] = field(default_factory=list)
+    bounds: set[str] = field(default_factory=set)
 
     def best(self, linked: LinkedProblem) -> GreedyOutcome | None:
         """The outcome that is worth most, or None without an answer; `certificate` says how it came about."""
@@ -60,7 +62,7 @@ class Answers:
             if more is None:
                 return self.outcome
             linked, precise = more
-        situation.space.reached.add("answers")
+        self.bounds.add("answers")
         self.notes.append(f"the solver was asked {BOUNDS.answers} times, and a part of each answer did not pack")
         return self.outcome
 
@@ -68,20 +70,22 @@ class Answers:
         """Pack an answer, one gang after another and then anew. Return its gangs that are placed, and the others. The
         layout of the next cycle may lose gangs that a packing one by one places."""
         situation = self.situation
-        profile, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
-        anew = repacked(profile, situation.rooms, situation.groups, packed, dropped) if dropped else None
-        outcome = self._settled(profile, packed)
-        if anew is not None:
-            profile, packed, dropped = anew
-            outcome = self._settled(profile, packed)
+        packing = decode(linked, answer, situation.groups, situation.profile)
+        anew = repacked(packing, situation.rooms, situation.groups) if packing.dropped else packing
+        outcome = self._settled(packing.profile, packing.packed)
+        if len(anew.packed) > len(packing.packed):
+            outcome = self._settled(anew.profile, anew.packed)
+        self.bounds |= anew.bounds
+        packed = anew.packed
         there = {(candidate.unit.id, member) for candidate, member in outcome.placed}
         kept = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) in there]
         lost = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) not in there]
-        return kept, [*dropped, *lost]
+        return kept, [*anew.dropped, *lost]
 
     def _settled(self, profile: Profile, packed: Pairs) -> GreedyOutcome:
         """The outcome of a packing. An outcome that is worth more than the best so far takes its place."""
         found = settle(self.situation, profile, packed)
+        self.bounds |= found.bounds
         if self.outcome is None or worth(self.situation, found) > worth(self.situation, self.outcome):
             self.outcome = found
         return found
@@ -94,6 +98,8 @@ class Answers:
         if not dropped or self.outcome is None:
             return None
         more = refined(linked.problem, packed, dropped, precise, self.situation.profile())
+        if more is None:
+            self.bounds.add("node_variables")
         if more is None or (more[1] == precise and more[0].lanes == linked.problem.lanes):
             self.notes.append("a part of the answer did not pack, and the model takes no more of its nodes")
             return None
@@ -151,26 +157,27 @@ def improve(
     config, heads = situation.snapshot.config, situation.head_choice.heads
     linked = build(situation.groups, situation.profile(), greedy.placed, now=situation.now, config=config, heads=heads)
     problem, found = linked.problem, value(situation, greedy)
-    reached = situation.space.reached
-    reached.update(bound for bound, _ in linked.left_out)
+    bounds = tuple(linked.bounds)
     left_out = [f"the model has no {', no '.join(what for _, what in linked.left_out)}"] if linked.left_out else []
     if all(found.get(band, 0) >= bound for band, bound in zip(linked.bands, linked.trivial_bounds, strict=True)):
         grows = any(member.potential for member in situation.snapshot.members.values())
         where = " on the nodes that are there" if grows else ""  # for nodes that could be added nothing is proven
-        return greedy, Certificate("greedy", why=_joined(f"optimal: no other gang could start{where}", left_out))
+        return greedy, Certificate(
+            "greedy", why=_joined(f"optimal: no other gang could start{where}", left_out), bounds=bounds
+        )
     if len(problem.classes) + len(problem.lanes) > BOUNDS.variables:
-        reached.add("variables")
-        return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
+        why = f"too large for the solver: {len(problem.lanes)} lanes"
+        return greedy, Certificate("greedy", why=why, bounds=(*bounds, "variables"))
     answers = Answers(situation, solver, seed)
     solved = answers.best(linked)
-    why, notes = answers.certificate.why, [*answers.notes, *left_out]
+    why, notes, bounds = answers.certificate.why, [*answers.notes, *left_out], (*bounds, *answers.bounds)
     if solved is None:
-        return greedy, replace(answers.certificate, why=_joined(why, notes))
+        return greedy, replace(answers.certificate, why=_joined(why, notes), bounds=bounds)
     ours, theirs = worth(situation, greedy), worth(situation, solved)
     if theirs <= ours:
         why = why or ("greedy is as good" if theirs == ours else "greedy is better")
     shipped = "cp-sat" if theirs > ours else "greedy"
-    certificate = replace(answers.certificate, shipped=shipped, why=_joined(why, notes))
+    certificate = replace(answers.certificate, shipped=shipped, why=_joined(why, notes), bounds=bounds)
     return solved if theirs > ours else greedy, certificate
 
 

@@ -28,13 +28,20 @@ _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
 
 @dataclass(frozen=True, slots=True)
 class LinkedProblem:
-    """A problem, with the units of each of its classes. `left_out`: the parts of the question without a model."""
+    """A problem, with the units of each of its classes. `left_out`: the parts of the question without a model;
+    `row_bounds`: those that left out single rows."""
 
     problem: Problem
     units: tuple[Units, ...]
     bands: tuple[Band, ...]  # of the problem
     number: Callable[[Candidate], int | None]  # of the class that counts a unit
     left_out: Sequence[LeftOut] = ()
+    row_bounds: frozenset[str] = frozenset()
+
+    @property
+    def bounds(self) -> frozenset[str]:
+        """The bounds that left out parts of the question."""
+        return self.row_bounds | {bound for bound, _ in self.left_out}
 
     def hint(self, placed: Iterable[tuple[Candidate, str]]) -> Counts:
         """A known answer, as the problem counts it."""
@@ -95,7 +102,7 @@ def build(
         lanes = lanes_of(classes, units, cut.most)
         cut.left_out.append(("bound_lanes", "room beside reservations"))
     usage = profile.usage
-    rooms, spreads = room_rows(lanes, profile, cut.left_out)
+    rooms, spreads, row_bounds = room_rows(lanes, profile, cut.left_out)
     problem = Problem(
         bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in cut.bands),
         classes=tuple(classes),
@@ -114,7 +121,7 @@ def build(
         key = cut.key(candidate)
         return numbers.get(key) if key is not None else None
 
-    linked = LinkedProblem(problem, tuple(units), tuple(cut.bands), number, cut.left_out)
+    linked = LinkedProblem(problem, tuple(units), tuple(cut.bands), number, cut.left_out, row_bounds)
     problem = replace(problem, hint=linked.hint(greedy))
     spans, passed = SpanRows(profile, waiting, problem, alone, cut.left_out).rows(units, charged)
     return replace(linked, problem=replace(problem, spans=spans, passed=passed))

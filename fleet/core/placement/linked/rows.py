@@ -90,11 +90,13 @@ def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callabl
 
 def room_rows(
     lanes: Sequence[Lane], profile: Profile, left_out: list[LeftOut]
-) -> tuple[tuple[LimitRow, ...], tuple[Spread, ...]]:
-    """Rows for every pool of every member and for its racks, pod variables for parts that may use several pools, and
-    for gangs that may use several racks. `left_out` gets the parts without rows."""
+) -> tuple[tuple[LimitRow, ...], tuple[Spread, ...], frozenset[str]]:
+    """Rows for every pool of every member and for its racks; pod variables for parts that may use several pools, and
+    for gangs that may use several racks; and the bounds that left out single rows. `left_out` gets the parts without
+    rows."""
     spreads: list[Spread] = []
     rows: list[LimitRow] = []
+    bounds: frozenset[str] = frozenset()
     new = count()
 
     def spread(lane: int, replicas: int, places: int, cap: int) -> tuple[int, ...]:
@@ -131,10 +133,14 @@ def room_rows(
                     use = racks.setdefault((part.topology, name), _Use(counts))
                     use.spreads.append((variable, part, part.replicas, lane.cap))
         for number, use in enumerate(using):
-            rows += _pool_rows(f"{member}/{number}", use, profile)
+            more, cut = _pool_rows(f"{member}/{number}", use, profile)
+            rows += more
+            bounds |= cut
         for (_, name), use in sorted(racks.items()):
-            rows += _pool_rows(f"{member}/{name}", use, profile)
-    return tuple(rows), tuple(spreads)
+            more, cut = _pool_rows(f"{member}/{name}", use, profile)
+            rows += more
+            bounds |= cut
+    return tuple(rows), tuple(spreads), bounds
 
 
 class _Use:
@@ -170,9 +176,11 @@ def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, 
     return racks
 
 
-def _pool_rows(name: str, use: _Use, profile: Profile) -> list[LimitRow]:
+def _pool_rows(name: str, use: _Use, profile: Profile) -> tuple[list[LimitRow], frozenset[str]]:
+    """The rows of some nodes, and the bound that left out some of them."""
     counts = use.counts
     rows: list[LimitRow] = []
+    bounds: frozenset[str] = frozenset()
 
     def row(what: str, amount_of: Mapping[GangPart, int], limit: int) -> None:
         lanes, spreads = (
@@ -193,7 +201,7 @@ def _pool_rows(name: str, use: _Use, profile: Profile) -> list[LimitRow]:
             odd = sorted({size for size in sizes.values() if size > 0} - set(_SLOT_SIZES))
             counted = (*_SLOT_SIZES, *odd)[: BOUNDS.slot_sizes]
             if len(counted) < len(_SLOT_SIZES) + len(odd):
-                profile.space.reached.add("slot_sizes")
+                bounds = frozenset({"slot_sizes"})
             for unit in counted:
                 limit = sum(max(0, have) // unit * nodes for have, nodes in free.items())
                 row(f"slots of {unit} {resource}", {part: size // unit for part, size in sizes.items()}, limit)
@@ -202,7 +210,7 @@ def _pool_rows(name: str, use: _Use, profile: Profile) -> list[LimitRow]:
     for needs in sorted({part.need for part in parts if len(part.need) > 1}):
         limit = sum(slots(vector, needs) * nodes for vector, nodes in counts.items())
         row(f"pods of {needs}", {part: 1 for part in parts if part.need == needs}, limit)
-    return rows
+    return rows, bounds
 
 
 def _summed(terms: Iterable[tuple[int, int]]) -> Terms:

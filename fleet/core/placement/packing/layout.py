@@ -60,7 +60,7 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
         layout.rooms[name] = best
         layout.domains.update(domains)
         if lost:
-            space.reached.add("layouts")
+            space.effort.note("layouts")
             layout.lost[name] = tuple(lost)
     return layout
 
@@ -79,16 +79,17 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
     for index, pool in enumerate(free.pools):
         if not pool.potential:
             if sum(pool.counts.values()) > BOUNDS.packing_nodes:  # before they are listed one by one
-                space.reached.add("packing_nodes")
+                space.effort.note("packing_nodes")
                 return None
             homes += ((index, vector) for vector in pool.keys for _ in range(pool.counts[vector]))
     takes = [tuple(pool.takes[claim] for _, claim in kinds) for pool in free.pools]
     sizes = [(space.size(need), pods[need, claim]) for need, claim in kinds]
-    found = packing(sizes, [(vector, takes[index]) for index, vector in homes], reached=space.reached)
-    if found is None:
+    proposal = packing(sizes, [(vector, takes[index]) for index, vector in homes])
+    space.effort.note(*proposal.bounds)
+    if proposal.counts is None:
         return None
     pools = [pool.copy() for pool in free.pools]
-    for (index, vector), counts in zip(homes, found, strict=True):
+    for (index, vector), counts in zip(homes, proposal.counts, strict=True):
         after = list(vector)
         for (need, _), count in zip(kinds, counts, strict=True):
             for resource, amount in need:

@@ -178,7 +178,7 @@ class MemberRoom:
         refinement = refine([(part.need, part.replicas) for part in shape], homes, most_effort=steps)
         self.effort.spend(shape, refinement.effort)
         if refinement.outcome is RefineOutcome.GAVE_UP:
-            self.effort.reached.add("refining_steps")
+            self.effort.note("refining_steps")
         if refinement.outcome is not RefineOutcome.PACKED:
             return None
         for number, pods in refinement.uses:

@@ -85,7 +85,6 @@ class Space:
         self._topology_index = {name: number for number, name in enumerate(self.topologies, 1)} | {"": 0}
         self.shapes: list[Shape] = []
         self.effort = Effort()
-        self.reached = self.effort.reached  # the names of bounds that ended a search, for the certificate
         self._by_shape: dict[Shape, int] = {}
 
     def _number(self, claims: Iterable[NodeClaim], pools: Sequence[_Labelled]) -> None:

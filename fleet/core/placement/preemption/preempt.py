@@ -61,12 +61,13 @@ def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
 @dataclass(frozen=True, slots=True)
 class PlanVictims:
     """The victims of a plan, and how they were found. `until`: the end of the claims; `cut`: why some candidates that
-    might take back were not looked at; "" if all were."""
+    might take back were not looked at; "" if all were. `bounds`: those that ended a search for victims."""
 
     choices: tuple[VictimChoice, ...] = ()
     until: float = 0.0
     searches: tuple[VictimSearch, ...] = ()
     cut: str = ""
+    bounds: frozenset[str] = frozenset()
 
     @property
     def evictions(self) -> tuple[Eviction, ...]:
@@ -101,9 +102,9 @@ class Reclaim:
         self._tree = snapshot.tree
         self._now = situation.now
         self._asking = asking
-        self._reached = space.reached
-        self._tries = Tries("tries", space)
-        self._tries_together = Tries("tries_together", space)
+        self._bounds: set[str] = set()
+        self._tries = Tries("tries")
+        self._tries_together = Tries("tries_together")
         self._searches: list[VictimSearch] = []
         self._state = PreemptionState(
             snapshot.members, situation.free, space, coming, situation.unstarted_claims, usage.copy()
@@ -157,14 +158,16 @@ class Reclaim:
                 continue
             if not batch:
                 before = self._state
-                self._reached |= {"together"} if done else set()
+                self._bounds |= {"together"} if done else set()
             batch.append(best)
             self._make(Deal((best,)), self._state)
             if len(batch) == BOUNDS.together:
                 done += self._together(before, batch)
                 batch = []
         until = self._now + self._snapshot.config.claim_s
-        return PlanVictims((*done, *self._together(before, batch)), until, tuple(self._searches), cut)
+        done += self._together(before, batch)
+        bounds = self._bounds | self._tries.bounds | self._tries_together.bounds | self._asking.bounds
+        return PlanVictims(tuple(done), until, tuple(self._searches), cut, frozenset(bounds))
 
     def _able(self, candidate: Candidate) -> EvictableWork:
         unit, tier = candidate.unit, candidate.tier
@@ -178,7 +181,9 @@ class Reclaim:
     def _alone(self, candidate: Candidate) -> VictimChoice | None:
         """The victims that leave for one candidate."""
         able = self._able(candidate)
-        best = Search(self._state, candidate, able, self._tries).best()
+        search = Search(self._state, candidate, able, self._tries)
+        best = search.best()
+        self._bounds |= search.bounds
         if best is None or not best.victims:
             return best
         alone = JointSearch(self._state, [candidate], [able], self._tries)
@@ -199,6 +204,7 @@ class Reclaim:
 
     def _better(self, together: JointSearch, known: Deal) -> Deal:
         best, how = together.better(known, self._asking)
+        self._bounds |= together.bounds
         self._searches += [how] if how is not None else []
         return best
 
@@ -215,12 +221,12 @@ class Reclaim:
     def _spent(self, looked_at: int, hopeless: int) -> str:
         """Why no further gang is looked at; "" if it is."""
         if looked_at >= BOUNDS.preemptors:
-            self._reached.add("preemptors")
+            self._bounds.add("preemptors")
             return f"{BOUNDS.preemptors} gangs were looked at"
         if self._tries.over:
             return f"{BOUNDS.tries} tries were made"
         if hopeless >= BOUNDS.hopeless:
-            self._reached.add("hopeless")
+            self._bounds.add("hopeless")
             return f"no room for {BOUNDS.hopeless} kinds of gangs"
         return ""
 
@@ -236,14 +242,16 @@ def preempt(
     within = [pair for pair in outcome.placed if pair[0].tier <= Tier.SHARE]
     started = {candidate.unit.id for candidate, _ in outcome.placed}
     profile = situation.after(within)
-    preemptors = _preemptors(situation, started, {candidate.unit.id for candidate, _ in within}, profile)
-    firsts = list(islice(preemptors, 1))
+    preemptors = Preemptors(situation, started, {candidate.unit.id for candidate, _ in within}, profile)
+    candidates = iter(preemptors)
+    firsts = list(islice(candidates, 1))
     if profile.usage is None or not firsts:
-        return situation, outcome, NOTHING_FOUND
+        return situation, outcome, PlanVictims(bounds=frozenset(preemptors.bounds))
     shapes = situation.space.shapes
     new = [(c.unit.id, member, shapes[c.shape]) for c, member in (*situation.first, *within)]
     search = Reclaim(situation, [*situation.coming, *new], profile.usage, entitled.running, asking)
-    found = search.run(chain(firsts, preemptors))
+    found = search.run(chain(firsts, candidates))
+    found = replace(found, bounds=found.bounds | preemptors.bounds)
     if not found.choices:
         return situation, outcome, found
     situation = _with_claims(situation, found)
@@ -275,50 +283,60 @@ def _with_claims(situation: Situation, preemption: PlanVictims) -> Situation:
     ).reserving_beside([eviction.unit for eviction in preemption.evictions])
 
 
-def _preemptors(
-    situation: Situation, started: Container[str], entitled: Container[str], profile: Profile
-) -> Iterator[Candidate]:
+class Preemptors:
     """The units that may take room back, in service order; of units alike a bounded number. Such a unit leaves the
     members of reservations that bind it alone. Behind a unit that may not take back, and that stops its queue, no unit
-    does. `entitled`: the units of `started` within their share, which start whatever is claimed."""
-    tree = situation.snapshot.tree
-    own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
+    does. `bounds`: those that left out units so far."""
 
-    heads = {head.candidate.unit.id: head for head in situation.head_choice.heads}
+    def __init__(
+        self, situation: Situation, started: Container[str], entitled: Container[str], profile: Profile
+    ) -> None:
+        """`entitled`: the units of `started` within their share, which start whatever is claimed."""
+        tree = situation.snapshot.tree
+        self.bounds: set[str] = set()
+        self._situation = situation
+        self._started = started
+        self._entitled = entitled
+        self._profile = profile
+        self._own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
+        self._heads = {head.candidate.unit.id: head for head in situation.head_choice.heads}
 
-    def able(group: Group) -> int:
+    def __iter__(self) -> Iterator[Candidate]:
+        groups = [*self._situation.groups, *self._situation.behind]
+        in_the_way = gaps(groups, self._entitled, self._waits)
+        for candidate in merge(*(self._run(group) for group in groups if self._able(group)), key=service_order):
+            beside = _beside_reservations(self._profile, candidate) if before(candidate, in_the_way) else None
+            if beside is not None:
+                yield beside
+            elif candidate.block:
+                turn = queue_order(candidate.unit)
+                in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
+
+    def _able(self, group: Group) -> int:
         """How many of a group, from its first, have a right to take back."""
-        head = heads.get(group.ids[0])
+        head = self._heads.get(group.ids[0])
         within = group.rank.share if head is None else int(head.plain < Tier.BORROWED)
-        most = len(group.units) if group.leaf in own else within
+        most = len(group.units) if group.leaf in self._own else within
         if not most or group.leaf is None or not group.eligibility.choices:
             return 0
-        return 0 if situation.nevers.of(group.shape, group.eligibility) else most
+        return 0 if self._situation.nevers.of(group.shape, group.eligibility) else most
 
-    def run(group: Group) -> Iterator[Candidate]:
-        end, tries = able(group), Counter[str | None]()
+    def _run(self, group: Group) -> Iterator[Candidate]:
+        """The candidates of a group."""
+        end, tries = self._able(group), Counter[str | None]()
         for index in range(end if group.by_user else min(end, BOUNDS.tries)):
             tries[group.account(index)] += 1
-            if tries[group.account(index)] <= BOUNDS.tries and group.ids[index] not in started:
+            if tries[group.account(index)] <= BOUNDS.tries and group.ids[index] not in self._started:
                 candidate = group.candidate(index)
-                yield replace(candidate, tier=_evicting(candidate, heads.get(group.ids[index])))
+                yield replace(candidate, tier=_evicting(candidate, self._heads.get(group.ids[index])))
         if (max(tries.values(), default=0) if group.by_user else end) > BOUNDS.tries:
-            situation.space.reached.add("tries")
+            self.bounds.add("tries")
 
-    def waits(group: Group) -> int:
-        """As `able`, up to the first that starts only while nobody else claims its room."""
-        end = able(group) if group.block else 0
-        return next((i for i in range(end) if group.ids[i] in started and group.ids[i] not in entitled), end)
-
-    groups = [*situation.groups, *situation.behind]
-    in_the_way = gaps(groups, entitled, waits)
-    for candidate in merge(*(run(group) for group in groups if able(group)), key=service_order):
-        beside = _beside_reservations(profile, candidate) if before(candidate, in_the_way) else None
-        if beside is not None:
-            yield beside
-        elif candidate.block:
-            turn = queue_order(candidate.unit)
-            in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
+    def _waits(self, group: Group) -> int:
+        """As `_able`, up to the first that starts only while nobody else claims its room."""
+        end = self._able(group) if group.block else 0
+        ids = group.ids
+        return next((i for i in range(end) if ids[i] in self._started and ids[i] not in self._entitled), end)
 
 
 def _evicting(candidate: Candidate, head: LeafHead | None) -> Tier:

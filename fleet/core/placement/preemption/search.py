@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.placement.candidates.candidate import Candidate
-from fleet.core.placement.packing.space import Space
 from fleet.core.placement.preemption.state import EvictableWork, PreemptionState, Work, freeing, holds
 
 
@@ -61,17 +60,17 @@ class Deal:
 
 
 class Tries:
-    """The tries of one kind that a plan has left; `name`: their bound."""
+    """The tries of one kind that a plan has left; `name`: their bound. `bounds`: that one, once it ended a search."""
 
-    def __init__(self, name: str, space: Space) -> None:
+    def __init__(self, name: str) -> None:
         self.rest: int = getattr(BOUNDS, name)
+        self.bounds: frozenset[str] = frozenset()
         self._name = name
-        self._space = space
 
     @property
     def over(self) -> bool:
         if self.rest <= 0:
-            self._space.reached.add(self._name)
+            self.bounds = frozenset({self._name})
         return self.rest <= 0
 
 
@@ -107,8 +106,9 @@ def needed(
     return remainder
 
 
-def promising(state: PreemptionState, candidate: Candidate, able: EvictableWork) -> list[str]:
-    """The members in the policy's order that could have enough in sum; of many, the members with the most free."""
+def promising(state: PreemptionState, candidate: Candidate, able: EvictableWork) -> tuple[list[str], Collection[str]]:
+    """The members in the policy's order that could have enough in sum; of many, the members with the most free, and the
+    bound that left out the others."""
     needs = Counter[int]()
     for part in state.space.shapes[candidate.shape]:
         needs.update({index: amount * part.replicas for index, amount in part.need})
@@ -119,10 +119,9 @@ def promising(state: PreemptionState, candidate: Candidate, able: EvictableWork)
         most = tuple(map(sum, zip(free, able.sum(choice.member), *leaving, strict=True)))
         if all(most[index] >= amount for index, amount in needs.items()):
             rows.append((tuple(-free[index] for index in sorted(needs)), number, choice.member))
-    if len(rows) > BOUNDS.victim_members:
-        state.space.reached.add("victim_members")
+    bounds = ("victim_members",) if len(rows) > BOUNDS.victim_members else ()
     nearest = sorted(rows)[: BOUNDS.victim_members]
-    return [member for _, member in sorted((number, member) for _, number, member in nearest)]
+    return [member for _, member in sorted((number, member) for _, number, member in nearest)], bounds
 
 
 def _largest(work: Work) -> tuple[object, ...]:
@@ -131,13 +130,14 @@ def _largest(work: Work) -> tuple[object, ...]:
 
 
 class Search:
-    """One gang's. `able`: the work that it may evict."""
+    """One gang's. `able`: the work that it may evict; `bounds`: those that ended it."""
 
     def __init__(self, state: PreemptionState, candidate: Candidate, able: EvictableWork, tries: Tries) -> None:
         self._state = state
         self._candidate = candidate
         self._able = able
         self._tries = tries
+        self.bounds: set[str] = set()
         self._shape = state.space.shapes[candidate.shape]
         self._lacking = state.usage.lacking(candidate.account or "", candidate.request)
         self._freed = freeing(state.usage, self._lacking, able)
@@ -145,7 +145,8 @@ class Search:
     def best(self) -> VictimChoice | None:
         """As few victims that do not even borrow as can be, then few, then cheap ones."""
         best: VictimChoice | None = None
-        sites = promising(self._state, self._candidate, self._able)
+        sites, bounds = promising(self._state, self._candidate, self._able)
+        self.bounds.update(bounds)
         if not sites or not (self._state.usage.withholds or self._quota(self._elsewhere)):
             return None
         for member in sites:
@@ -174,7 +175,7 @@ class Search:
                     yield VictimChoice(self._candidate, member, (work,))
                     return
             if len(cheaper) > most:
-                self._state.space.reached.add("single_victims")
+                self.bounds.add("single_victims")
             return
         for by_size in (False, True):
             victims = self._greedy(member, by_size)

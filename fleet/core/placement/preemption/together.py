@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.plan import Said, VictimSearch
@@ -21,7 +21,7 @@ from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Shape
 from fleet.core.placement.preemption.search import Deal, Tries, VictimChoice, needed, promising
 from fleet.core.placement.preemption.state import EvictableWork, PreemptionState, Work
-from fleet.core.placement.preemption.victims import PreemptorGroup, VictimSolver, question, sound
+from fleet.core.placement.preemption.victims import PreemptorGroup, VictimQuestion, VictimSolver, question, sound
 from fleet.core.placement.problem import VictimProblem
 
 Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
@@ -29,12 +29,14 @@ Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims 
 
 @dataclass(frozen=True, slots=True)
 class JointSearch:
-    """Some gangs, in order. `before`: the state without them; `ables`: the work that each may evict there."""
+    """Some gangs, in order. `before`: the state without them; `ables`: the work that each may evict there. `bounds`:
+    those that ended it, but for the bounds of `tries`."""
 
     before: PreemptionState
     candidates: Sequence[Candidate]
     ables: Sequence[EvictableWork]
     tries: Tries
+    bounds: set[str] = field(default_factory=set)
 
     def less(self, found: Deal) -> Deal:
         """A deal without the victims that need not leave since others have left."""
@@ -58,10 +60,12 @@ class JointSearch:
 
     def _asked(self, deal: Deal, asking: VictimSolver) -> tuple[Deal | None, str, int, list[Said]]:
         """The solver's deal, or why there is none; over how many members, and all that the solver said."""
-        together, reached = len(self.candidates) > 1, self.before.space.reached
+        together = len(self.candidates) > 1
         entries: list[Said] = []
-        why = asking.silent(reached, together=together)
-        works, problem = self._question(deal) if not why else ([], None)
+        why = asking.silent(together=together)
+        asked = self._question(deal) if not why else VictimQuestion([], None)
+        works, problem = asked.works, asked.problem
+        self.bounds.update(asked.bounds)
         members = len(problem.sites) if problem is not None else 0
         if problem is None:
             why = why or "too many units could leave for the solver"
@@ -81,16 +85,20 @@ class JointSearch:
                 return tried, why, members, entries
             problem = replace(problem, cuts=(*problem.cuts, (tried, word.leaves)))
             if len(problem.cuts) > BOUNDS.cuts:
-                reached.add("cuts")
+                self.bounds.add("cuts")
                 why = "the solver's choices do not suffice"
-            why = why or asking.silent(reached, together=together)
+            why = why or asking.silent(together=together)
         return None, why, members, entries
 
-    def _question(self, deal: Deal) -> tuple[list[Work], VictimProblem | None]:
+    def _question(self, deal: Deal) -> VictimQuestion:
         """Over the members of a known answer, and all others that any of the gangs looks into."""
         members = list(dict.fromkeys(choice.member for choice in deal.choices))
         pairs = zip(self.candidates, self.ables, strict=True)
-        looks = Counter(site for candidate, able in pairs for site in promising(self.before, candidate, able))
+        looks = Counter[str]()
+        for candidate, able in pairs:
+            sites, bounds = promising(self.before, candidate, able)
+            looks.update(sites)
+            self.bounds.update(bounds)
         others = sorted((name for name in looks if name not in members), key=lambda name: -looks[name])
         wanting = [
             PreemptorGroup([self.candidates[gang] for gang in alike], self.ables[alike[0]]) for alike in self._classes()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from fleet.core.model.amounts import NOTHING, Amounts
@@ -48,7 +48,8 @@ def beside(state: PreemptionState, site: int, name: str, victims: Sequence[tuple
 
 
 class Site:
-    """The places of one member. `mixed`: different pods may meet on a node."""
+    """The places of one member. `mixed`: different pods may meet on a node. `bounds`: those that put nodes together
+    which different pods may meet on."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Site:
         # By number of the victim; -1 for units that leave in any case.
         self._going = [*((-1, unit) for unit in state.leaving.get(member.name, ())), *victims]
         self._topology = topology
+        self.bounds: set[str] = set()
         self._alone_max = BOUNDS.alone_nodes if mixed else 0
         self._traits = [self._of(pool) for pool in member.pools]
 
@@ -84,7 +86,7 @@ class Site:
             if nodes and any(amount > 0 for amount in vector):
                 alone = nodes if nodes <= self._alone_max else 1
                 if alone < nodes and self._alone_max:
-                    self._space.reached.add("alone_nodes")
+                    self.bounds.add("alone_nodes")
                 place = SiteNodes(self._site, nodes // alone, vector, takes, wide=wide, domain=domain)
                 places += [place] * alone
         return places
@@ -124,7 +126,8 @@ LEAST_S = 0.02  # that a question needs
 
 
 class VictimSolver:
-    """The solver, within the time that one plan may spend on victims. Its answers are kept, for a replay."""
+    """The solver, within the time that one plan may spend on victims. Its answers are kept, for a replay. `bounds`:
+    those that forbade a question."""
 
     def __init__(self, solver: Solver | None, seed: int, limit_s: float) -> None:
         self._solver = solver
@@ -132,16 +135,17 @@ class VictimSolver:
         self._left_s = limit_s
         self._kept_s = limit_s * TOGETHER_PART
         self._asked = [0, 0]
+        self.bounds: set[str] = set()
 
     @property
     def absent(self) -> bool:
         return self._solver is None
 
-    def silent(self, reached: set[str], *, together: bool) -> str:
-        """Why no further question may be asked; "" if one may. `reached`: gets the name of a bound that forbids it."""
+    def silent(self, *, together: bool) -> str:
+        """Why no further question may be asked; "" if one may."""
         bound, most = ("questions_together", BOUNDS.questions_together) if together else ("questions", BOUNDS.questions)
         if self._asked[together] >= most:
-            reached.add(bound)
+            self.bounds.add(bound)
             return f"{most} questions were asked"
         return "" if self._may_take(together) > LEAST_S else "the time for finding victims is over"
 
@@ -184,25 +188,36 @@ class PreemptorGroup:
     able: EvictableWork
 
 
+@dataclass(frozen=True, slots=True)
+class VictimQuestion:
+    """The work that could leave to some effect, and the question which of it must. `problem`: None where the gangs must
+    lie within values of different labels, and where any question is too large. `bounds`: those that made it smaller."""
+
+    works: list[Work]
+    problem: VictimProblem | None
+    bounds: frozenset[str] = frozenset()
+
+
 def question(
     state: PreemptionState,
     wanting: Sequence[PreemptorGroup],
     members: Sequence[str],
     sites: Sequence[str],
     answer: Iterable[Work],
-) -> tuple[list[Work], VictimProblem | None]:
-    """Return the work that could leave to some effect, and the question which of it must: over all these members, or
-    as many of `sites` as make it small enough to ask. None where the gangs must lie within values of different labels,
-    and where even that is too large. `answer`: the victims of a known answer in `members`."""
+) -> VictimQuestion:
+    """Return the question over all these members, or over as many of `sites` as make it small enough to ask. `answer`:
+    the victims of a known answer in `members`."""
     shapes = [state.space.shapes[gang.candidates[0].shape] for gang in wanting]
     if len({shape[0].topology for shape in shapes if shape and shape[0].topology}) > 1:
-        return [], None
+        return VictimQuestion([], None)
     lacking = _lacking(state, [candidate for gang in wanting for candidate in gang.candidates])
     needed = {work.unit.id for work in answer}
+    bounds = frozenset[str]()
     while True:
-        works, problem = _question_about(state, wanting, [*members, *sites], lacking, needed)
-        if problem is not None or not sites:
-            return works, problem
+        smaller = _question_about(state, wanting, [*members, *sites], lacking, needed)
+        bounds |= smaller.bounds
+        if smaller.problem is not None or not sites:
+            return replace(smaller, bounds=bounds)
         sites = sites[: len(sites) // 2]
 
 
@@ -212,7 +227,7 @@ def _question_about(
     sites: Sequence[str],
     lacking: Lacking,
     needed: Container[str],
-) -> tuple[list[Work], VictimProblem | None]:
+) -> VictimQuestion:
     exact = state.usage.withholds
     gangs = _choices(wanting, sites)
     works_by_id: dict[str, Work] = {}
@@ -228,8 +243,7 @@ def _question_about(
     pods = sum(part.replicas * len(wanting[gang].candidates) for gang, part in parts)
     works = _useful(state, works_by_id.values(), by, freed, lacking, sites, pods, needed)
     if len(works) > BOUNDS.victims:
-        state.space.reached.add("victims")
-        return [], None
+        return VictimQuestion([], None, frozenset({"victims"}))
     index = {member: site for site, member in enumerate(sites)}
     victims: list[Victim] = []
     for work in works:
@@ -239,16 +253,18 @@ def _question_about(
     kinds = {(demand.need, demand.node_claim) for demand in demands}
     topology = max((part.topology for _, part in parts), default=0)
     places: list[SiteNodes] = []
+    bounds: set[str] = set()
     for site, name in enumerate(sites):
         there = [(number, work.unit) for number, work in enumerate(works) if work.unit.member == name]
         others = beside(state, site, name, there)
         demands += others
         mixed = bool(others) or len(kinds) > 1
-        places += Site(state, site, state.members[name], there, topology, mixed).places()
+        nodes = Site(state, site, state.members[name], there, topology, mixed)
+        places += nodes.places()
+        bounds |= nodes.bounds
         if len(demands) * len(places) > BOUNDS.cells:
-            state.space.reached.add("cells")
-            return [], None
-    return works, VictimProblem(
+            return VictimQuestion([], None, frozenset({*bounds, "cells"}))
+    problem = VictimProblem(
         tuple(victims),
         tuple(sites),
         _freed_rows(works, freed, lacking),
@@ -259,6 +275,7 @@ def _question_about(
         tuple(sorted({gang for gang, part in parts if part.topology})),
         hint=tuple(number for number, work in enumerate(works) if work.unit.id in needed),
     )
+    return VictimQuestion(works, problem, frozenset(bounds))
 
 
 def _choices(wanting: Sequence[PreemptorGroup], sites: Sequence[str]) -> tuple[tuple[tuple[int, int], ...], ...]:

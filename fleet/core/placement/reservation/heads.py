@@ -109,14 +109,14 @@ class HeadChooser:
         leaves: dict[str | None, list[Group]] = {}
         for group in self._groups:
             leaves.setdefault(group.leaf, []).append(group)
-        found = [head for line in leaves.values() if (head := self._of_leaf(line)) is not None]
-        if not found:
+        in_turn = [head for line in leaves.values() if (head := self._of_leaf(line)) is not None]
+        if not in_turn:
             return HeadChoice(()), list(self._groups)
-        found.sort(key=_turn)
+        in_turn.sort(key=_turn)
         bounds = frozenset[str]()
-        if len(found) > BOUNDS.heads:
-            bounds = frozenset({"heads" if len(found) <= BOUNDS.heads_remembered else "heads_remembered"})
-        heads, later = found[: BOUNDS.heads], found[BOUNDS.heads : BOUNDS.heads_remembered]
+        if len(in_turn) > BOUNDS.heads:
+            bounds = frozenset({"heads" if len(in_turn) <= BOUNDS.heads_remembered else "heads_remembered"})
+        heads, later = in_turn[: BOUNDS.heads], in_turn[BOUNDS.heads : BOUNDS.heads_remembered]
         groups = without({head.candidate.unit.id for head in heads}, self._groups)
         groups += [Group.alone(head.candidate) for head in heads]
         groups.sort(key=lambda group: queue_order(group.units[0]))

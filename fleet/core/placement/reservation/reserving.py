@@ -375,11 +375,12 @@ class Reservations:
             if span.member == member and not nodes.give(self._space.shapes[span.holder.shape]):
                 return None
         made = Reservation(SpanKind.HEAD, candidate, member, at, since, before == CERTAIN, head.overdue)
-        takes = nodes.takes(shape)
-        if not takes and (before < FOREVER or not releases.loose(member) or not self._fits(candidate, member)):
-            return None
-        # Where no node is known to be free together with another, the whole member is kept.
-        return Span(made, nodes if takes else None, usage, self._space.shapes, self._now)
+        span = Span(made, nodes, usage, self._space.shapes, self._now)
+        if not nodes.takes(shape):
+            if before < FOREVER or not releases.loose(member) or not self._fits(candidate, member):
+                return None
+            span.close()  # no node is known to be free together with another, so the whole member is kept
+        return span
 
     def _nearest(self, head: LeafHead, rooms: Mapping[str, MemberRoom]) -> list[tuple[int, int, str]]:
         """The other members that would take a head if nothing ran there, those first that lack least: the pods without

@@ -190,7 +190,7 @@ class SpanNodes:
             _add(self._pairs[number], pair, -nodes)
             _add(self._pairs[number], after, nodes)
             rest -= nodes
-        self._later.effort.reached.add("span_steps")
+        self._later.effort.note("span_steps")
         return False
 
 
@@ -244,8 +244,9 @@ def _matched(pairs: dict[Pair, int], after: PoolRoom) -> dict[Pair, int]:
 
 
 class Span:
-    """A reservation in the profile. Only the profile that has it changes it, by `see` and `close`, as units start. A
-    profile copies the spans that it is given, and changes them for the reason that Profile gives."""
+    """A reservation in the profile. It changes by `see` and `close` alone, once it is made: in the profile that has it,
+    as units start there. A profile copies the spans that it is given, and changes them for the reason that Profile
+    gives."""
 
     def __init__(
         self,

@@ -26,12 +26,13 @@ from fleet.core.snapshot import Snapshot
 class SizePlan:
     """`starts`: the units that start, some in another member than was asked about; `late`: those of them that start
     once the pods of others are gone, with their members; `larger`: the replicas of units that start with more than
-    their least; `resizes`: of units that run."""
+    their least; `resizes`: of units that run; `bounds`: those that ended the search for the sizes."""
 
     starts: Pairs
     late: Mapping[str, str] = field(default_factory=dict)
     larger: Mapping[str, Replicas] = field(default_factory=dict)
     resizes: tuple[SizeChange, ...] = ()
+    bounds: frozenset[str] = frozenset()
 
 
 def sizing(
@@ -55,4 +56,4 @@ def sizing(
             growths.append(SizeChange(unit.id, unit.member or "", sizes))
         elif sizes:
             larger[unit.id] = sizes
-    return SizePlan(surplus.starts, late, larger, (*shrinks, *growths))
+    return SizePlan(surplus.starts, late, larger, (*shrinks, *growths), frozenset(surplus.bounds))

@@ -24,7 +24,7 @@ Replicas = tuple[tuple[str, int], ...]
 
 class Surplus:
     """What the elastic units have beyond their least, beside the units that start. `levels`: how many of its steps each
-    gives up."""
+    gives up; `bounds`: those that ended the tries for it."""
 
     def __init__(self, snapshot: Snapshot, situation: Situation, starts: Pairs, profile: Profile) -> None:
         reclaim = snapshot.config.reclaim
@@ -36,6 +36,7 @@ class Surplus:
         self._situation = situation
         self.starts = list(starts)
         self.profile = profile
+        self.bounds: set[str] = set()
         self._tries = BOUNDS.size_tries
         self._local: dict[str, Snapshot] = {}  # by member: that member alone
 
@@ -170,7 +171,7 @@ class Surplus:
 
     def _spent(self) -> bool:
         if self._tries <= 0:
-            self._situation.space.reached.add("size_tries")
+            self.bounds.add("size_tries")
         return self._tries <= 0
 
     def layout(self, name: str, levels: Mapping[str, int]) -> Layout | None:

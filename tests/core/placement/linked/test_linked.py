@@ -161,7 +161,8 @@ def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apa
     assert len(linked.problem.classes) <= 3 * len(linked.problem.bands)
     assert sorted(row.name for row in linked.problem.quota) == [f"root/ml {GPU}", f"root/ml//greedy {GPU}"]
     answer = CpSat().solve(linked.problem, seed=1, limit_s=10.0)
-    _, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
+    packing = decode(linked, answer, situation.groups, situation.profile)
+    packed, dropped = packing.packed, packing.dropped
     assert sum(candidate.request[GPU] for candidate, _ in packed) == 16 and not dropped
     assert sum(candidate.request[GPU] for candidate, _ in packed if candidate.unit.user == "greedy") <= 4
 

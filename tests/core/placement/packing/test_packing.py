@@ -17,7 +17,7 @@ from fleet.core.check.packer import Gang, first_unpackable
 from fleet.core.decide import decide
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.member import Taint
-from fleet.core.model.packing import Counts, Vector, packing
+from fleet.core.model.packing import Counts, PackingProposal, Vector, packing
 from fleet.core.model.plan import Plan
 from fleet.core.placement.packing.layout import lay_out, packed_anew
 from fleet.core.placement.packing.room import MemberRoom
@@ -41,7 +41,7 @@ NODES = st.lists(
 def test_a_packing_is_found_exactly_when_there_is_one(
     kinds: list[tuple[Vector, int]], nodes: list[tuple[Vector, list[bool]]]
 ) -> None:
-    found = packing(kinds, nodes)
+    found = packing(kinds, nodes).counts
     pods = tuple(
         (size, tuple(takes[number] for _, takes in nodes))
         for number, (size, count) in enumerate(kinds)
@@ -65,21 +65,21 @@ def odd(times: int) -> tuple[list[tuple[Vector, int]], list[Node]]:
 
 
 def test_nodes_are_used_up_where_largest_first_leaves_something_out() -> None:
-    assert packing(*odd(1)) == [(0, 2, 0), (1, 0, 1)]
-    assert packing(*odd(4)) == [(0, 2, 0)] * 4 + [(1, 0, 1)] * 4
+    assert packing(*odd(1)).counts == [(0, 2, 0), (1, 0, 1)]
+    assert packing(*odd(4)).counts == [(0, 2, 0)] * 4 + [(1, 0, 1)] * 4
 
 
 def test_the_search_is_bounded_and_says_nothing_past_its_bounds() -> None:
     pods, nodes = odd(4)
-    assert packing(pods, nodes, most_steps=10) is None
+    assert packing(pods, nodes, most_steps=10) == PackingProposal(None, frozenset({"packing_steps"}))
     one = [((1,), 1)]
-    assert packing(one, [((1,), (True,))] * BOUNDS.packing_nodes) is not None
-    assert packing(one, [((1,), (True,))] * (BOUNDS.packing_nodes + 1)) is None
-    assert packing([((0,), BOUNDS.packing_pods)], [((1,), (True,))]) is not None
-    assert packing([((0,), BOUNDS.packing_pods + 1)], [((1,), (True,))]) is None
+    assert packing(one, [((1,), (True,))] * BOUNDS.packing_nodes).counts is not None
+    assert packing(one, [((1,), (True,))] * (BOUNDS.packing_nodes + 1)).bounds == {"packing_nodes"}
+    assert packing([((0,), BOUNDS.packing_pods)], [((1,), (True,))]).counts is not None
+    assert packing([((0,), BOUNDS.packing_pods + 1)], [((1,), (True,))]).bounds == {"packing_pods"}
     kinds = BOUNDS.packing_kinds + 1
-    assert packing([((1,), 1)] * kinds, [((kinds,), (True,) * kinds)]) is None
-    assert packing(one, []) is None
+    assert packing([((1,), 1)] * kinds, [((kinds,), (True,) * kinds)]).bounds == {"packing_kinds"}
+    assert packing(one, []) == PackingProposal(None)
 
 
 def crammed() -> MemberBuilder:
@@ -197,13 +197,13 @@ def negative(pods: Sequence[tuple[Vector, int]], nodes: Sequence[Node]) -> list[
 
 @pytest.mark.parametrize("proposal", [overfull, forgetful, short, negative])
 def test_the_checker_does_not_believe_a_proposal(
-    proposal: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    proposal: Callable[..., list[Counts]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.core.check.packer.packing", lambda pods, nodes, reached: proposal(pods, nodes))
+    monkeypatch.setattr("fleet.core.check.packer.packing", lambda pods, nodes: PackingProposal(proposal(pods, nodes)))
     assert first_unpackable(crammed().value, [], gangs_of((5, 3, 3, 3) * 4))
 
 
 def test_the_checker_does_not_believe_that_a_node_takes_whom_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     x = member("x").nodes(1, taints=(Taint("gpu", "yes", "NoSchedule"),)).value
-    monkeypatch.setattr("fleet.core.check.packer.packing", lambda pods, nodes, reached: overfull(pods, nodes))
+    monkeypatch.setattr("fleet.core.check.packer.packing", lambda pods, nodes: PackingProposal(overfull(pods, nodes)))
     assert first_unpackable(x, [], gangs_of((1,))) == ["g00"]

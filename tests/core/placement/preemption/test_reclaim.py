@@ -35,7 +35,7 @@ def plan_of(*parts: UnitBuilder | MemberBuilder | QuotaTree | Config, config: Co
 def test_who_takes_claimed_room_in_the_eyes_of_the_checker_waits_and_what_evicts_stands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def strict(world: Snapshot, plan: Plan, *, now: float, reached: set[str]) -> tuple[Violation, ...]:
+    def strict(world: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
         placed = [placement.unit for placement in plan.placements if placement.unit.startswith("small")]
         return tuple(Violation(Rule.CLAIM_TAKEN, key, f"{key} takes claimed room") for key in placed)
 
