@@ -63,17 +63,16 @@ def decide(
     mark("reclaim")
     asking = VictimSolver(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     situation, outcome, preemption = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
-    certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut)
-    certificate = replace(certificate, bounds=(*certificate.bounds, *greedy.bounds))
+    bounds = (*certificate.bounds, *greedy.bounds)
+    certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut, bounds=bounds)
     mark("reasons")
     plan = _plan(snapshot, situation, outcome, certificate, preemption)  # 7: sizes; a reason for each unit that waits
     mark("check")
     violations = check(snapshot, plan, now=now)  # 8: safety, by arithmetic of its own
     if not violations:
         return plan
-    outcome, plan = _repaired(
-        snapshot, situation, outcome, plan, violations, preemption
-    )  # 9: without what the checker refuses
+    # 9: without what the checker refuses
+    outcome, plan = _repaired(snapshot, situation, outcome, plan, violations, preemption)
     if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
         return plan
     certificate = replace(plan.certificate, shipped="greedy", why="the checker refused cp-sat's plan")
