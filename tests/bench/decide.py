@@ -3,7 +3,8 @@
 Worlds are made from a seed: 30 leaves in three levels, 3 priorities, gangs in the proportions of a training cluster
 (mostly one GPU, up to 4 × 8), members whose nodes are half free and fragmented. `--members`, `--nodes` and `--leaves`
 make other fleets; `--users` caps what each of so many users has in a leaf, `--walltimes` gives every gang one of its
-own. Prints a table; `--json` prints JSON. Seconds, the slowest of `--runs` worlds:
+own, `--elastic` lets every n-th gang have up to twice its pods. Prints a table; `--json` prints JSON.
+Seconds, the slowest of `--runs` worlds:
 
   index_s    sorting all units of a new snapshot into lots, which is done once
   greedy_s   a decision without solver, index included
@@ -32,7 +33,7 @@ from fleet.core.model.leaving import vacated
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Plan
-from fleet.core.model.unit import Component, Phase, Unit
+from fleet.core.model.unit import Component, ElasticSizes, Phase, Seat, Step, Unit
 from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.greedy.greedy import age_bucket, weight
 from fleet.core.placement.packing.layout import lay_out
@@ -43,6 +44,7 @@ from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.quota.users import USER_MAX
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.snapshot.backlog import Backlog
+from fleet.core.snapshot.surplus import resized
 from fleet.core.solver.intime import TimedSolver
 from fleet.core.solver.process import ProcessSolver
 from fleet.hub.collecting import collect_seldom
@@ -111,6 +113,30 @@ def varied(snapshot: Snapshot, seed: int, users: int, walltimes: bool) -> Snapsh
     return Snapshot(tree, units, snapshot.members)
 
 
+def elastic(snapshot: Snapshot, every: int) -> Snapshot:
+    """The same, where every so many gangs there is one that may have up to twice its pods; plans may take back."""
+    units = dict(snapshot.units)
+    for number, (key, unit) in enumerate(units.items()):
+        if every and not number % every:
+            (part,) = unit.components
+            whole = (replace(part, replicas=2 * part.replicas),)
+            units[key] = replace(unit, sizes=ElasticSizes(whole, ((part.name, 1),)))
+    return Snapshot(snapshot.tree, units, snapshot.members, replace(snapshot.config, reclaim=bool(every)))
+
+
+def with_surplus(unit: Unit, member: Member) -> Unit:
+    """An elastic unit that runs: each pod beyond its least lies on a node of its own."""
+    if unit.sizes is None:
+        return unit
+    (part,), (whole,) = unit.components, unit.sizes.whole
+    vectors = [vector for vector, _ in member.pools[0].free]
+    names = range(part.replicas - whole.replicas // 2)
+    seats = tuple(Seat(f"{unit.id}-{n}", 0, vectors[n % len(vectors)], part.requests) for n in names)
+    surplus = tuple(Step(part.name, 1, 1, (seat,)) for seat in seats)
+    asks = () if part.replicas == whole.replicas else unit.sizes.whole
+    return replace(unit, seats=seats, sizes=replace(unit.sizes, whole=asks, surplus=surplus))
+
+
 def changes(snapshot: Snapshot, seed: int) -> SnapshotChanges:
     """One unit in a hundred is gone and another is there for it; one node in a hundred has other pods."""
     rng = random.Random(seed)
@@ -142,7 +168,13 @@ def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
     after = snapshot.apply(
         SnapshotChanges(
             put_units=tuple(
-                replace(snapshot.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW)
+                replace(
+                    snapshot.units[p.unit],
+                    phase=Phase.PLACED,
+                    member=p.member,
+                    placed_at=NOW,
+                    components=resized(snapshot.units[p.unit].components, dict(p.sizes)),
+                )
                 for p in plan.placements
             )
         )
@@ -160,8 +192,10 @@ def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
             for vector, nodes in pool.counts.items()
         ]
         members.append(replace(after.members[name], pools=(replace(after.members[name].pools[0], free=tuple(free)),)))
-    seen = tuple(replace(unit, visible=tuple((c.name, c.replicas) for c in unit.components)) for unit in unseen)
-    return after.apply(SnapshotChanges(put_units=seen, put_members=tuple(members)))
+    there = {member.name: member for member in members}
+    seen = (replace(unit, visible=tuple((c.name, c.replicas) for c in unit.components)) for unit in unseen)
+    units = tuple(with_surplus(unit, there[unit.member or ""]) for unit in seen)
+    return after.apply(SnapshotChanges(put_units=units, put_members=tuple(members)))
 
 
 def measure(
@@ -173,6 +207,7 @@ def measure(
     leaves: int = 30,
     users: int = 0,
     walltimes: bool = False,
+    every: int = 0,
 ) -> dict[str, Any]:
     if not members:
         members, nodes = (3, 900) if pending <= 1_000 else (32, 9_704)
@@ -187,7 +222,7 @@ def measure(
     plan = None
     gaps: list[float] = []
     for seed in range(runs):
-        snapshot = varied(world(pending, members, nodes, seed, leaves), seed, users, walltimes)
+        snapshot = elastic(varied(world(pending, members, nodes, seed, leaves), seed, users, walltimes), every)
         timed("greedy_s", lambda: decide(snapshot, now=NOW, seed=seed, solver=None))  # noqa: B023
         timed("sort_s", lambda: sorted(snapshot.units.values(), key=queue_order))  # noqa: B023
         timed("index_s", lambda: Backlog.of(snapshot.tree, snapshot.units))  # noqa: B023
@@ -209,6 +244,7 @@ def measure(
         "leaves": leaves,
         "users": users,
         "walltimes": walltimes,
+        "elastic": every,
         "lots": len(snapshot.backlog.lots),
         "started": len(plan.placements),
         **{name: round(max(seconds), 3) for name, seconds in took.items()},
@@ -268,10 +304,12 @@ def main() -> None:
     parser.add_argument("--leaves", type=int, default=30)
     parser.add_argument("--users", type=int, default=0)
     parser.add_argument("--walltimes", action="store_true")
+    parser.add_argument("--elastic", type=int, default=0, help="every so many gangs one")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     solver = as_the_controllers()
-    fleet = (arguments.members, arguments.nodes, arguments.leaves, arguments.users, arguments.walltimes)
+    asked = arguments
+    fleet = (asked.members, asked.nodes, asked.leaves, asked.users, asked.walltimes, asked.elastic)
     rows = [measure(pending, solver, arguments.runs, *fleet) for pending in arguments.pending]
     solver.close()
     if arguments.json:
