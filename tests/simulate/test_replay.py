@@ -120,6 +120,15 @@ def test_fleet_starts_what_fits_and_owners_take_back_what_they_were_promised() -
     assert ended[victim] == 3 * HOUR + 60 + (10 if victim == "b1" else 20) * HOUR, "everything is done again"
 
 
+def test_gpus_count_as_kept_while_a_reservation_keeps_them_from_a_job_that_waits() -> None:
+    jobs = [job("runs", 0, 2 * HOUR, 8), job("big", 1, HOUR, 16), job("long", 900, 3 * HOUR, 8, "b")]
+    done, said = run(Policy.fleet, jobs, each=2)
+    assert starts(done) == {"runs": 0, "big": 2 * HOUR, "long": 3 * HOUR}
+    assert said["kept_gpu_h"] == round(8 * (2 * HOUR - 900) / HOUR, 3), "from its arrival until the head starts"
+    _, ends_in_time = run(Policy.fleet, [*jobs[:2], job("short", 900, HOUR, 8, "b")], each=2)
+    assert ends_in_time["kept_gpu_h"] == 0
+
+
 def test_the_figures_of_a_story_are_what_one_counts_by_hand() -> None:
     _, said = run(Policy.fifo, STORY)
     waits = [0, 99, 108, 107]

@@ -80,7 +80,8 @@ def interval(values: Sequence[float]) -> dict[str, float]:
 
 def figures(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """By dotted name, the value in every report. With the waits of the largest gangs that all of them have."""
-    by_name = {".".join(path): [_at(report, path) for report in reports] for path in _FIGURES}
+    paths = (path for path in _FIGURES if all(path[0] in report for report in reports))
+    by_name = {".".join(path): [_at(report, path) for report in reports] for path in paths}
     sizes = set.intersection(*(set(report["wait_s_by_gpus"]) for report in reports)) if reports else set()
     if sizes:
         largest = max(sizes, key=int)

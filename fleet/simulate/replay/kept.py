@@ -10,6 +10,8 @@ from fleet.core.model.reason import Code
 from fleet.core.quota.usage import Usage, account_of, request_of
 from fleet.simulate.replay.trace import GPU
 
+_BY_RESERVATIONS = (Code.BEHIND_HEAD, Code.COLLECTS)  # a head may wait for the heads ahead of it
+
 
 class KeptGpus:
     """GPU seconds over one run. Between two decisions the GPUs count as the first of them left them."""
@@ -27,7 +29,7 @@ class KeptGpus:
 
 def _kept(run: Forward, plan: Plan) -> int:
     """The GPUs of the jobs that would start, one after the other in queue order, beside all that the plan starts."""
-    refused = [run.units[key] for key, reason in plan.reasons.items() if reason.code is Code.BEHIND_HEAD]
+    refused = [run.units[key] for key, reason in plan.reasons.items() if reason.code in _BY_RESERVATIONS]
     if not refused:
         return 0
     nodes: dict[str, ForwardNodes] = {name: there.copy() for name, there in run.nodes.items()}

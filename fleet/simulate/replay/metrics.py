@@ -137,7 +137,7 @@ def report(done: ReplayResult, tree: QuotaTree, steps: StepSeries) -> dict[str, 
         "unmet": _unmet(steps, tree, done.now - ZERO),
         "evictions": evictions,
         "lost_gpu_h": round(done.lost_gpu_s / 3600, 3),
-        "kept_gpu_h": round(done.kept_gpu_s / 3600, 3),
+        **({} if done.kept_gpu_s is None else {"kept_gpu_h": round(done.kept_gpu_s / 3600, 3)}),
         "decisions": done.decisions,
         "shipped": dict(sorted(done.shipped.items())),
         "timing": {

@@ -58,7 +58,8 @@ class Sample:
 @dataclass(slots=True)
 class ReplayResult:
     """`stopped` is DONE when every job ended. `decided_s`: real seconds of every decision, `shipped`: how often which
-    answer was taken ("cp-sat", "greedy: why"); both empty when the real controllers decided."""
+    answer was taken ("cp-sat", "greedy: why"); both empty when the real controllers decided, and then `kept_gpu_s` is
+    None."""
 
     jobs: dict[str, TraceJob]
     arrivals: dict[str, float]
@@ -71,7 +72,7 @@ class ReplayResult:
     decided_s: list[float] = field(default_factory=list)
     shipped: dict[str, int] = field(default_factory=dict)
     lost_gpu_s: float = 0.0
-    kept_gpu_s: float = 0.0
+    kept_gpu_s: float | None = None
 
 
 class JobProgress:
