@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.checkout import DOCS, ROOT, faults_of_pages, pages, relative
 from tests.docs.glossary import rows
+from tests.scenarios import drive
 
 READMES = [page for page in pages() if page.name == "README.md"]
 READS = DOCS / "how-the-code-reads.md"
@@ -47,6 +48,14 @@ def test_each_step_of_a_way_names_one_function_to_begin_with() -> None:
     steps = re.findall(r"^\d+\. \*\*.+$", READS.read_text(), re.MULTILINE)
     assert len(steps) > 20
     assert [step for step in steps if not re.search(r"(Begin with|in order\*\*:) `\w[\w.]*` in `", step)] == []
+
+
+def test_every_mechanism_has_a_story() -> None:
+    table = READS.read_text().partition("## The mechanisms")[2].partition("\n## ")[0]
+    stories = re.findall(r"^\| [^|`]+ \| `[\w/.]+` \| ([^|]+) \|$", table, re.MULTILINE)
+    scenarios = {scenario["name"] for scenario in drive.scenarios()}
+    assert len(stories) > 30
+    assert [story for story in stories if story not in scenarios and not NAMED.fullmatch(story)] == []
 
 
 def test_every_word_of_the_files_has_its_row_in_the_glossary() -> None:

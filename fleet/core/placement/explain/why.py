@@ -72,7 +72,7 @@ class Explainer:
         for span in self._profile.spans:
             holder = span.holder
             known = reasons.get(holder.unit.id)
-            if span.member and known is not None and known.code in _OF_ROOM:
+            if known is not None and known.code in _OF_ROOM:
                 reasons[holder.unit.id] = self._in_tier(self._collects(span), holder.unit.leaf, holder.tier)
         return reasons
 

@@ -249,7 +249,8 @@ class SpanRows:
         for number, span, head in self._spans:
             here = [(index, lane.kind.beside) for index, lane in enumerate(lanes) if lane.member == span.member]
             bound = tuple(index for index, beside in here if beside.binding & 1 << number)
-            passing = tuple(index for index, beside in here if beside.passing & 1 << number)
+            lent = span.reservation.lent
+            passing = tuple(index for index, beside in here if beside.passing & 1 << number and not lent)
             found = self._room(span, head, (*bound, *passing), len(passed) if passing else -1)
             rows += found
             passed += [PassableSpan(passing, bound)] if passing and found else []

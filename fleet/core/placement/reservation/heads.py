@@ -20,7 +20,7 @@ from fleet.core.model.unit import Nomination, Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, without
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Space
-from fleet.core.placement.reservation.span import Span
+from fleet.core.placement.reservation.span import Reservation, Span, SpanKind
 from fleet.core.quota.entitlement import Entitlement
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import Tier, add
@@ -32,7 +32,8 @@ from fleet.core.snapshot import Config, Snapshot
 class LeafHead:
     """`became`: since when the unit is a head; `member`: where room is reserved for it, `since` when, epoch seconds.
     `plain`: its tier beside all of its leaf, which says what it may evict; the tier of the candidate counts only
-    what is before it in queue order. `overdue`: guaranteed units of other leaves wait for it, too."""
+    what is before it in queue order. `overdue`: guaranteed units of other leaves wait for it, too. `lends`: no time is
+    known at which its leaf has quota for it."""
 
     candidate: Candidate
     became: float
@@ -40,15 +41,22 @@ class LeafHead:
     member: str | None = None
     plain: Tier = Tier.SHARE
     overdue: bool = False
+    lends: bool = False
 
     @property
     def crossing(self) -> bool:
         """Whether the unit carries its leaf past its share."""
         return self.plain > Tier.SHARE
 
+    def reservation(self, member: str, start: float, since: float, *, certain: bool = False) -> Reservation:
+        """Room for it in a member from `start` on."""
+        return Reservation(
+            SpanKind.HEAD, self.candidate, member, start, since, certain, overdue=self.overdue, lent=self.lends
+        )
+
     def nomination(self, span: Span | None, now: float) -> Nomination:
         """The nomination that is remembered until the next decision. A start in the past stays as told before."""
-        if span is None or not span.member:
+        if span is None:
             return Nomination("", self.became, self.became)
         made = span.reservation
         turn = self.became if self.became < made.since else None

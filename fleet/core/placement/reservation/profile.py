@@ -48,7 +48,7 @@ class Profile:
         """Replace the spans by these, which were found beside all that has started."""
         self.spans = tuple(span.copy() for span in spans)
         self._standing = (1 << len(self.spans)) - 1  # spans whose unit has not started
-        self._sides: dict[tuple[str | None, Tier, int], tuple[int, int]] = {}
+        self._sides: dict[tuple[str | None, Tier, int, bool], tuple[int, int]] = {}
         self._own = {  # a head is not bound by its own span, nor by those behind it, which count on its start
             span.holder.unit.id: self._standing & (-1 << number) for number, span in enumerate(self.spans)
         }
@@ -90,7 +90,7 @@ class Profile:
         return bits & ~self._own.get(unit.id, 0) & self._standing
 
     def _both(self, unit: Unit, tier: Tier) -> tuple[int, int]:
-        key = (unit.leaf, tier, unit.priority)
+        key = (unit.leaf, tier, unit.priority, unit.preemptible)
         found = self._sides.get(key)
         if found is None:
             binds = [span.reservation.binds(unit, tier) for span in self.spans]

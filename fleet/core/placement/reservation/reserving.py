@@ -9,8 +9,7 @@ cannot take it any more, or where another member has a known time that is no fur
 here. Heads are served in order; a head that finds no room beside the reservations before it holds nothing.
 
 A head that the quota of its own leaf keeps waiting needs no room before that quota is there. The room is reserved from
-the first time on at which its quota is known to be free. Where no such time is known, the head has a reservation of
-quota alone, without a member.
+the first time on at which its quota is known to be free. Where no such time is known, the reservation is *lent*.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Shape, Space
 from fleet.core.placement.reservation.heads import HeadChoice, LeafHead
-from fleet.core.placement.reservation.span import NodeTable, Reservation, Span, SpanKind, SpanNodes
+from fleet.core.placement.reservation.span import NodeTable, Span, SpanNodes
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage, account_of
@@ -123,6 +122,11 @@ class Releases:
         self._add_up(chain(held, kept), frozenset(users))
         ends = {release.end for there in self._by_member.values() for release in there}
         self._ends = sorted(end for end in ends if now < end < FOREVER)
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether plans may take room back."""
+        return self._snapshot.config.reclaim
 
     @property
     def usage(self) -> Usage | None:
@@ -230,6 +234,7 @@ class Reservations:
         self._space = space
         self._fits = fits
         self._now = now
+        self._reclaims = releases.reclaims
 
     def beside(self, usage: Usage | None, claims: Pairs, leaving: Iterable[str], users: Iterable[str]) -> Reservations:
         """The reservations beside other usage, claims, units that leave and users."""
@@ -249,17 +254,12 @@ class Reservations:
             looks = turn % max(len(line), BOUNDS.head_looks) < BOUNDS.head_looks
             if not looks:
                 bounds.add("head_looks")
-            quota_at = self._quota_at(head, (), ahead)
-            if quota_at == FOREVER:
-                new_heads.append(replace(head, member=None))
-                ahead.append(self._of_quota(head, (), ahead))
-                continue
-            span = self._in(head, head.member, quota_at, (), ahead) if head.member is not None else None
+            span = self._in(head, head.member, (), ahead) if head.member is not None else None
             if looks and (span is None or not span.reservation.certain):
                 near = self._nearest(head, rooms)
                 if len(near) > BOUNDS.head_members:
                     bounds.add("head_members")
-                other = self._elsewhere(head, quota_at, ahead, near[: BOUNDS.head_members], span is not None)
+                other = self._elsewhere(head, ahead, near[: BOUNDS.head_members], span is not None)
                 if other is not None:
                     head, span = replace(head, member=other.member, since=self._now), other
             new_heads.append(head)
@@ -273,40 +273,25 @@ class Reservations:
         started = {release.unit.id for release in new}
         found: list[Span] = []
         for head in heads:
-            if head.candidate.unit.id in started:
-                continue
-            quota_at = self._quota_at(head, new, found)
-            if quota_at == FOREVER:
-                found.append(self._of_quota(head, new, found))
-            elif head.member is not None:
-                span = self._in(head, head.member, quota_at, new, found)
+            if head.candidate.unit.id not in started and head.member is not None:
+                span = self._in(head, head.member, new, found)
                 found += [span] if span is not None else []
         return tuple(found)
 
-    def _quota_at(self, head: LeafHead, new: Sequence[Release], ahead: Sequence[Span]) -> float:
-        """The first time at which the quota of its leaf is known to have room for a head; FOREVER where none is."""
+    def _quota_at(self, candidate: Candidate, new: Sequence[Release], ahead: Sequence[Span]) -> float:
+        """The first time at which the leaf of a candidate is known to have quota for it; FOREVER where none is."""
         times = self._times(new, ahead)
-        lacks = partial(self._leaf_lacks, head.candidate, new, ahead)
+        lacks = partial(self._leaf_lacks, candidate, new, ahead)
         if not lacks(times[0]):
             return times[0]
         at = bisect_left(times, True, key=lambda at: not lacks(at))
         return times[at] if at < len(times) else FOREVER
 
     def _leaf_lacks(self, candidate: Candidate, new: Sequence[Release], ahead: Sequence[Span], at: float) -> bool:
-        """Whether the quota of its leaf refuses a candidate, once all has ended that is known to end by then."""
+        """Whether the leaf of a candidate has no quota for it, once all has ended that is known to end by then."""
         usage = self._usage_at(candidate, at, CERTAIN, new, ahead)
         refusal = usage.refusal(candidate.account or "", candidate.request) if usage is not None else None
         return refusal is not None and refusal.node == candidate.unit.leaf
-
-    def _of_quota(self, head: LeafHead, new: Sequence[Release], ahead: Sequence[Span]) -> Span:
-        """The reservation of quota alone, as it is once all work that runs now has ended."""
-        candidate, now = head.candidate, self._now
-        made = Reservation(SpanKind.HEAD, candidate, "", now, head.since, certain=False, overdue=head.overdue)
-        lasting = [release for release in new if release.end < FOREVER or made.binds(release.unit, release.tier)]
-        usage = self._usage_at(candidate, now, FOREVER, lasting, ahead)
-        if usage is not None and candidate.account is not None:
-            usage.charge(candidate.account, candidate.request)
-        return Span(made, None, usage, self._space.shapes, now)
 
     def _usage_at(
         self, candidate: Candidate, at: float, before: float, new: Sequence[Release], ahead: Sequence[Span]
@@ -321,15 +306,16 @@ class Reservations:
                     usage.charge(account, request)
         return usage
 
-    def _in(
-        self, head: LeafHead, member: str, quota_at: float, new: Sequence[Release], ahead: Sequence[Span]
-    ) -> Span | None:
+    def _in(self, head: LeafHead, member: str, new: Sequence[Release], ahead: Sequence[Span]) -> Span | None:
         """The first time that fits in a member: by known ends; else once those of unknown length have ended, too, that
         ran before the reservation was made; else, made anew, once all of them have, and all units that start in this
         plan by right though the reservation refuses them."""
+        quota_at = self._quota_at(head.candidate, new, ahead)
+        if quota_at == FOREVER:
+            head, quota_at = replace(head, lends=self._reclaims), self._now
         for before, since in ((CERTAIN, head.since), (head.since, head.since), (FOREVER, self._now)):
             if before == FOREVER:
-                anew = Reservation(SpanKind.HEAD, head.candidate, member, self._now, since, overdue=head.overdue)
+                anew = head.reservation(member, self._now, since)
                 new = [release for release in new if release.end < FOREVER or anew.binds(release.unit, release.tier)]
             times = [at for at in self._times(new, ahead) if at >= quota_at]
             best = self._at(head, member, times[-1], before, since, new, ahead)
@@ -374,7 +360,7 @@ class Reservations:
         for span in spans:
             if span.member == member and not nodes.give(self._space.shapes[span.holder.shape]):
                 return None
-        made = Reservation(SpanKind.HEAD, candidate, member, at, since, before == CERTAIN, head.overdue)
+        made = head.reservation(member, at, since, certain=before == CERTAIN)
         span = Span(made, nodes, usage, self._space.shapes, self._now)
         if not nodes.takes(shape):
             if before < FOREVER or not releases.loose(member) or not self._fits(candidate, member):
@@ -394,19 +380,14 @@ class Reservations:
         )
 
     def _elsewhere(
-        self,
-        head: LeafHead,
-        quota_at: float,
-        ahead: Sequence[Span],
-        near: Iterable[tuple[int, int, str]],
-        has: bool,
+        self, head: LeafHead, ahead: Sequence[Span], near: Iterable[tuple[int, int, str]], has: bool
     ) -> Span | None:
         """The reservation in the member of `near` where the head starts earliest. A head that `has` one leaves it only
         for a known time no further away than the head has waited."""
         now = self._now
         best: tuple[tuple[bool, float, int, int], Span] | None = None
         for missing, number, member in near:
-            span = self._in(replace(head, since=now), member, quota_at, (), ahead)
+            span = self._in(replace(head, since=now), member, (), ahead)
             if span is None:
                 continue
             certain, start = span.reservation.certain, span.reservation.start

@@ -39,12 +39,12 @@ class SpanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room for the shape of `holder` in `member`, and quota for its request along the path of its account; quota alone
-    where `member` is "".
+    """Room for the shape of `holder` in `member`, and quota for its request along the path of its account.
 
     Times are epoch seconds. `start` is expected; where it is not `certain`, units of unknown length must end, too.
     `since`: units of unknown length that started later do not give way before it. `overdue`: the reservation
-    binds guaranteed units of other leaves as well.
+    binds guaranteed units of other leaves as well. `lent`: the holder cannot start before its leaf has quota, so units
+    of other leaves from which it may take the room back use it meanwhile.
     """
 
     kind: SpanKind
@@ -54,6 +54,7 @@ class Reservation:
     since: float
     certain: bool = True
     overdue: bool = False
+    lent: bool = False
 
     def binds(self, unit: Unit, tier: Tier) -> bool:
         """Whether a unit of this tier comes after the reservation, and may start only where it spares that.
@@ -65,7 +66,15 @@ class Reservation:
             return True
         if unit.leaf == mine.unit.leaf:
             return unit.priority <= mine.unit.priority
+        if self.lends_to(unit, tier):
+            return False
         return self.overdue or (tier, -unit.priority) >= (mine.tier, -mine.unit.priority)
+
+    def lends_to(self, unit: Unit, tier: Tier) -> bool:
+        """Whether a unit of this tier may use the room, since the holder takes it back once it can start."""
+        mine = self.holder
+        able = unit.leaf != mine.unit.leaf and unit.preemptible
+        return self.lent and able and tier > mine.tier and unit.priority <= mine.unit.priority
 
 
 Pair = tuple[Vector, Vector]  # of one node: free now, and free once what must end has ended
@@ -249,18 +258,12 @@ class Span:
     gives."""
 
     def __init__(
-        self,
-        reservation: Reservation,
-        nodes: SpanNodes | None,
-        usage: Usage | None,
-        shapes: Sequence[Shape],
-        now: float,
+        self, reservation: Reservation, nodes: SpanNodes, usage: Usage | None, shapes: Sequence[Shape], now: float
     ) -> None:
-        """`nodes`: of the member, None where there is none; `usage`: at the start, the reservation itself included;
-        None where no tree limits it."""
+        """`usage`: at the start, the reservation itself included; None where no tree limits it."""
         self.reservation = reservation
         self.usage = usage
-        self._nodes = nodes
+        self._nodes: SpanNodes | None = nodes
         self._shapes = shapes
         self._now = now
         self._spared: dict[int, bool] = {}
@@ -318,6 +321,8 @@ class Span:
     def see(self, candidate: Candidate, member: str) -> None:
         """Count a unit that starts now."""
         if candidate.unit.id == self.holder.unit.id or not self.outlasted_by(candidate.unit):
+            return
+        if self.reservation.lends_to(candidate.unit, candidate.tier):
             return
         if member == self.member and self._nodes is not None:
             self._nodes.crowd(self._shapes[candidate.shape], self._shapes[self.holder.shape])
