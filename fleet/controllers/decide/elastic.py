@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from fleet.bindings.elastic import least_text
 from fleet.controllers.decide.snapshot import Picture
-from fleet.core.model.reason import LEAST, Code, Reason
+from fleet.core.model.reason import LEAST, OF_QUOTA, TABLE, Code, Reason
 
 _LESS_HELPS = frozenset(
     {
-        Code.QUOTA_EXHAUSTED,
-        Code.MIN_EXHAUSTED,
-        Code.USER_LIMIT,
+        *(code for code in OF_QUOTA if not TABLE[code].of_jobs),
         Code.NO_MEMBER_FITS,
         Code.TOO_LARGE,
         Code.LOST_TO_OTHERS,

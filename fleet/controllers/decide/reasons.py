@@ -22,7 +22,7 @@ from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.order import queue_order
-from fleet.core.model.reason import Code, Reason
+from fleet.core.model.reason import OF_QUOTA, Code, Reason
 from fleet.values.ports import Body, Conflict, StaleEpoch, StoreUnavailable, Write
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping
@@ -33,10 +33,7 @@ log = structlog.get_logger(__name__)
 CAUSE = "cause"  # number of a back-off
 UNITS_AT_ONCE = 25  # in one commit
 CONDITION_REASONS = {
-    Code.QUOTA_EXHAUSTED: "QuotaExceeded",
-    Code.MAX_JOBS: "QuotaExceeded",
-    Code.USER_LIMIT: "QuotaExceeded",
-    Code.MIN_EXHAUSTED: "QuotaExceeded",
+    **dict.fromkeys(OF_QUOTA, "QuotaExceeded"),
     Code.NO_MEMBER_FITS: "NoClusterFit",
     Code.NO_MEMBER_ALLOWED: "NoClusterFit",
     Code.MEMBER_NOT_READY: "NoClusterFit",

@@ -57,9 +57,6 @@ class Code(StrEnum):
     PODS_LEAVE = "PodsLeave"
 
 
-OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)  # a limit of the tree
-
-
 class Severity(StrEnum):
     """`INFO`: goes away by itself. `WARNING`: a person may want to act. `ERROR`: never starts unless a person acts."""
 
@@ -70,11 +67,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the table. `text` is a template over the numbers; `numbers` names those that it cannot do without."""
+    """One row of the table. `text` is a template over the numbers; `numbers` names those that it cannot do without.
+
+    `never`: of a limit of the quota tree, the text where no end of another job helps. `of_jobs`: the limit is on a
+    number of jobs."""
 
     severity: Severity
     text: str
     numbers: tuple[str, ...] = ()
+    never: str = ""
+    of_jobs: bool = False
 
 
 _QUOTA = ("node", "resource", "request", "used", "max", "short")
@@ -90,23 +92,31 @@ TABLE: Mapping[Code, Entry] = {
         "insufficient unused quota for {resource} in {node}: requested {request}, used {used}, max {max};"
         " {short} more needed. Waits for jobs there to finish.",
         _QUOTA,
+        never="it is larger than quota {node} allows at all: {resource} requested {request}, max {max}."
+        " It needs a smaller gang or a higher max.",
     ),
     Code.MAX_JOBS: Entry(
         Severity.INFO,
         "{node} already runs {used} of at most {max} jobs; starts when one finishes",
         ("node", "used", "max"),
+        never="{node} may run no jobs at all: its max {resource} is 0",
+        of_jobs=True,
     ),
     Code.MIN_EXHAUSTED: Entry(
         Severity.INFO,
         "insufficient unused min for {resource} in {node}, and a job that may not be preempted never borrows:"
         " requested {request}, used {used}, min {max}; {short} more needed. Waits for such jobs there to finish.",
         _QUOTA,
+        never="it may not be preempted, and is larger than min of {node}: {resource} requested {request}, min {max}."
+        " It needs a higher min, or to be preemptible.",
     ),
     Code.USER_LIMIT: Entry(
         Severity.INFO,
         "user {user} has reached the limit per user for {resource} in {node}: requested {request}, used {used},"
         " max {max}; {short} more needed. Waits for jobs of this user to finish.",
         (*_QUOTA, "user"),
+        never="it is larger than what user {user} may have in {node} at all: {resource} requested {request}, max {max}."
+        " It needs a smaller gang or a higher limit per user.",
     ),
     Code.NO_LEAF: Entry(
         Severity.ERROR, "{leaf} is no leaf of the quota tree: ask an administrator to add it, or use another", ("leaf",)
@@ -228,19 +238,9 @@ TABLE: Mapping[Code, Entry] = {
     ),
 }
 
+OF_QUOTA = tuple(code for code, entry in TABLE.items() if entry.never)  # a limit of the tree
+
 # texts for a case of a code that deserves its own sentence
-_NEVER_IN_QUOTA = (
-    "it is larger than quota {node} allows at all: {resource} requested {request}, max {max}."
-    " It needs a smaller gang or a higher max."
-)
-_NEVER_IN_MIN = (
-    "it may not be preempted, and is larger than min of {node}: {resource} requested {request}, min {max}."
-    " It needs a higher min, or to be preemptible."
-)
-_NEVER_FOR_A_USER = (
-    "it is larger than what user {user} may have in {node} at all: {resource} requested {request}, max {max}."
-    " It needs a smaller gang or a higher limit per user."
-)
 _JOBS_OF_A_USER = "user {user} already runs {used} of at most {max} jobs in {node}; starts when one of them finishes"
 _UNLENT = ", {kept} guaranteed to others and not lent"
 _RESERVED = ", reserved {reserved} for {preemptor}"
@@ -249,7 +249,6 @@ _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _NODES_COME = "Reserved resources success, waiting for nodes that the autoscaler of member {member} has to add"
 _HELD_FOR = "held: {why}; starts after it is released"
 _HELD_ANYWAY = "held: {why}"  # a release changes nothing
-_NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 LEAST = "least"  # a number of any reason: the replicas that are enough for an elastic job to start
 NAMESPACE = "namespace "  # the name of the leaf that a namespace should have, and has not
 _NAMESPACE_WITHOUT_LEAF = "no leaf of the quota tree has {leaf}: ask an administrator to add it to one"
@@ -335,7 +334,7 @@ class Reason:
     def beyond_limit(self) -> bool:
         """Whether the request is larger than a limit of the tree, so that no end of another job helps."""
         request, limit = self.numbers.get("request"), self.numbers.get("max")
-        if self.code not in OF_QUOTA or self.code is Code.MAX_JOBS or "fleet" in self.numbers:
+        if self.code not in OF_QUOTA or TABLE[self.code].of_jobs or "fleet" in self.numbers:
             return False
         return isinstance(request, int) and isinstance(limit, int) and request > limit
 
@@ -366,14 +365,10 @@ class Reason:
         return TABLE[self.code].text
 
     def _of_quota(self) -> str:
-        limit = self.numbers.get("max")
-        jobs = self.code is Code.MAX_JOBS
-        if jobs and isinstance(limit, int) and limit <= 0:
-            return _NO_JOBS_AT_ALL
-        if self.beyond_limit:
-            never = {Code.MIN_EXHAUSTED: _NEVER_IN_MIN, Code.USER_LIMIT: _NEVER_FOR_A_USER}
-            return never.get(self.code, _NEVER_IN_QUOTA)
-        text = TABLE[self.code].text
+        limit, entry = self.numbers.get("max"), TABLE[self.code]
+        text, jobs = entry.text, entry.of_jobs
+        if self.beyond_limit or (jobs and isinstance(limit, int) and limit <= 0):
+            return entry.never
         if self.code is Code.USER_LIMIT and self.numbers.get("resource") == "kube-queue/max-jobs":
             text, jobs = _JOBS_OF_A_USER, True
         if self.numbers.get("kept"):
