@@ -22,7 +22,8 @@ from fleet.bindings.stopping import held_by, in_force, stops_of
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.core.quota.lending import Lenders, borrowed
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.limits import COUNTS
+from fleet.core.quota.tree import QuotaTree
 from fleet.kinds import kind_word
 from fleet.rest.aggregates import Sums
 from fleet.rest.context import RestHub, allowed, alone, answer, encoded, need, spared
@@ -103,8 +104,7 @@ async def _nodes(
     for path in seen_of([*_parents_first(tree)], sight):
         node, use = tree.nodes[path], uses[path]
         used = {name: use.used.get(name, 0) for name in (*node.max, *node.min)} | use.used
-        if MAX_JOBS in used:
-            used[MAX_JOBS] = use.running
+        used |= dict.fromkeys(COUNTS & used.keys(), use.running)
         over = borrowed(tree, path, sums)
         documents.append(
             {

@@ -17,7 +17,8 @@ from fleet.controllers.runtime.gpus import by_model
 from fleet.core.model.amounts import GPU
 from fleet.core.model.member import Member
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.limits import COUNTS
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import Usage, request_of
 from fleet.core.snapshot import Snapshot
 from fleet.core.snapshot.shares import fair_shares
@@ -136,7 +137,7 @@ def of_quota(snapshot: Snapshot, shares: Shares) -> Iterator[Metric]:
 def _resources(tree: QuotaTree) -> list[str]:
     """Those that the tree names, GPUs first."""
     named = {name for node in tree.nodes.values() for amounts in (node.min, node.max) for name in amounts}
-    return sorted(named - {MAX_JOBS}, key=lambda name: (not name.endswith(GPU), name))[:RESOURCES_MOST]
+    return sorted(named - COUNTS, key=lambda name: (not name.endswith(GPU), name))[:RESOURCES_MOST]
 
 
 def _base(resource: str, amount: int) -> float:

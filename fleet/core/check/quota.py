@@ -1,8 +1,8 @@
 """The checker's own sums of quota: the usage of every node, and the limit that one more gang would break.
 
-The sums come from the units, apart from the algebra of the planner. Four limits count at every node from the leaf to
-the root: `max` with max-jobs and the starts of one decision; `min` for work that may not be preempted; lend limits of
-other nodes; and user limits.
+The sums come from the units, apart from the algebra of the planner. Which limits there are, and what each binds, is in
+the table of both (fleet/core/quota/limits.py). They count at every node from the leaf to the root, and so do the lend
+limits of other nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import NamedTuple
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.model.unit import Unit
 from fleet.core.quota.guarantee import capacity, guarantees, with_potential
-from fleet.core.quota.tree import MAX_JOBS, STARTS, QuotaTree
+from fleet.core.quota.limits import COUNTS, FIRM, JOB_COUNTS, LIMITS, LimitEntry
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
 
 _TEXTS = {
@@ -49,6 +50,7 @@ class ChargeSums:
                 outside.update({name: n * held.count for name, n in _counted(held.unit).items()})
         total = capacity(snapshot.members, snapshot.backlog.holding.values())
         self._promises = guarantees(tree, with_potential(total, snapshot.members), outside)
+        self._bound = sorted(self._promises.resources)
         self._keeping = {above for path in self._promises.reserves for above in tree.ancestors(path)}
 
     def charge(self, unit: Unit, times: int = 1) -> None:
@@ -61,7 +63,7 @@ class ChargeSums:
 
     def start(self, unit: Unit) -> Violation | None:
         """Charge a unit, unless it breaks a limit: that one."""
-        amounts = {**_counted(unit), STARTS: 1}
+        amounts = {**_counted(unit), **dict.fromkeys(COUNTS, 1)}
         broken = self._broken(unit, amounts)
         if broken is None:
             self._charge(unit, amounts, 1)
@@ -105,12 +107,14 @@ class ChargeSums:
         return self._tree.ancestors(at)
 
     def _limits_of(self, account: _Account) -> Mapping[str, int]:
-        if account.rule is Rule.MIN:
-            promised = self._promises.min[account.node]
-            return {name: promised.get(name, 0) for name in sorted(self._promises.resources)}
-        if account.rule is Rule.USER_MAX:
-            return self._tree.user_caps[account.node].of(account.user)
-        return self._tree.nodes[account.node].limits
+        promised = self._promises.min[account.node]
+        bound = {name: promised.get(name, 0) for name in self._bound}
+        limits: dict[str, int] = {}
+        for entry in LIMITS.values():
+            if _rule_of(entry) is account.rule:
+                found = entry.figures(self._tree, account.node, account.user, bound)
+                limits |= {charge.removeprefix(FIRM): limit for charge, limit in found.items()}
+        return limits
 
     def _unlent(self, unit: Unit) -> Violation | None:
         """As `broken`, where amounts that nodes do not lend count as used by them."""
@@ -140,10 +144,16 @@ class ChargeSums:
         return max(self._promises.reserves.get(node, {}).get(name, 0), used + idle)
 
 
+def _rule_of(entry: LimitEntry) -> Rule:
+    if entry.by_user:
+        return Rule.USER_MAX
+    return Rule.MIN if entry.firm else Rule.MAX
+
+
 def _counted(unit: Unit) -> dict[str, int]:
-    """The amounts that a unit counts for: the requests of its pods, added up, and one job."""
+    """The amounts that a unit counts for: the requests of its pods, added up, and one of each count."""
     total: dict[str, int] = {}
     for part in unit.components:
         for name, amount in part.requests.items_:
             total[name] = total.get(name, 0) + max(0, amount) * max(0, part.replicas)
-    return {**total, "pods": 0, MAX_JOBS: 1}
+    return {**total, "pods": 0, **dict.fromkeys(JOB_COUNTS, 1)}

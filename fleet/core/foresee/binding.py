@@ -20,7 +20,7 @@ from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Unit
 from fleet.core.placement.problem import Solver
-from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.limits import COUNTS
 from fleet.core.snapshot import Snapshot
 
 MOST_JOBS = 3  # in one answer: each costs some dozens of decisions
@@ -97,7 +97,9 @@ def _by_queue(units: Iterable[Unit], resources: tuple[str, ...]) -> tuple[Holder
             for name, amount in mine.items():
                 amounts[name] = amounts.get(name, 0) + amount
     holders = (
-        Holder(queue, jobs, tuple((name, amounts[name]) for name in resources if name in amounts and name != MAX_JOBS))
+        Holder(
+            queue, jobs, tuple((name, amounts[name]) for name in resources if name in amounts and name not in COUNTS)
+        )
         for queue, (jobs, amounts) in totals.items()
     )
     return tuple(sorted(holders, key=lambda h: ([-amount for _, amount in h.amounts], -h.jobs, h.queue)))

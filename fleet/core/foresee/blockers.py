@@ -17,7 +17,7 @@ from fleet.core.model.matching import member_bars
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import OF_QUOTA, Code, Reason, Severity, human
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.limits import COUNTS, limit_of
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 
@@ -65,15 +65,10 @@ class BlockingJobs:
 
 def resource_holders(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: str = "") -> ResourceHolders:
     """The holders of the resources that the unit lacks, by its reason; `member`: only those there, where room lacks."""
-    if reason.code in OF_QUOTA:
-        node, user = str(reason.numbers.get("node")), str(reason.numbers.get("user", ""))
-        firm = reason.code is Code.MIN_EXHAUSTED  # only units that may not be preempted use min up
-        units = tuple(
-            u
-            for u, _ in _there(snapshot, plan)
-            if _below(u.leaf, node) and user in ("", u.user) and not (firm and u.preemptible)
-        )
-        return ResourceHolders((node,), units, (str(reason.numbers.get("resource")),))
+    limit = limit_of(reason)
+    if limit is not None:
+        units = tuple(u for u, _ in _there(snapshot, plan) if limit.counts(u))
+        return ResourceHolders((limit.node,), units, (limit.resource,))
     if reason.severity is not Severity.INFO or unit.held or unit.suspended:
         return ResourceHolders()
     allowed = {m.name for m in snapshot.members.values() if m.ready and not member_bars(unit, m)}
@@ -173,10 +168,6 @@ def _there(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[Unit, str]]:
         yield snapshot.units[placement.unit], placement.member
 
 
-def _below(leaf: str | None, node: str) -> bool:
-    return leaf is not None and f"{leaf}/".startswith(f"{node}/")
-
-
 def _asked(unit: Unit) -> tuple[str, ...]:
     """The devices that the unit asks for; else all resources that it asks for."""
     names = tuple(name for name, amount in unit.total.items_ if amount)
@@ -184,7 +175,7 @@ def _asked(unit: Unit) -> tuple[str, ...]:
 
 
 def _amounts(job: BlockingJob) -> dict[str, int]:
-    return {name: amount for name, amount in job.amounts if name != MAX_JOBS}
+    return {name: amount for name, amount in job.amounts if name not in COUNTS}
 
 
 def _text(job: BlockingJob) -> str:

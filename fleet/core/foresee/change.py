@@ -7,7 +7,6 @@ person would type (a whole CPU, a GiB, one of anything else).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,8 +16,8 @@ from fleet.core.model.matching import member_bars, repelled_by
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Member, Pool
 from fleet.core.model.reason import human
 from fleet.core.model.unit import AffinityGroup, Toleration, Unit
-from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
-from fleet.core.quota.users import USER_MAX_BY_NAME, user_caps
+from fleet.core.quota.limits import COUNTS, Limit, LimitKind, limit_on
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.values.times import instant
 
@@ -35,12 +34,6 @@ class ChangeKind(StrEnum):
     MEMBER = "AnotherMember"
     QUOTA = "MoreQuota"
     NODES = "MoreNodes"
-
-
-class Limit(StrEnum):
-    MAX = "max"
-    MIN = "min"
-    USER = "user max"
 
 
 class Lift(StrEnum):
@@ -94,16 +87,12 @@ class AnotherMember:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: the user of a limit per user. `scaled`: of a
-    `min` where the tree promises more than there is: the part of it that holds before and after, the whole promise
-    then, and the whole room."""
+    """`limit` goes up by `by`, to `to`. `scaled`: of a `min` where the tree promises more than there is: the part of it
+    that holds before and after, the whole promise then, and the whole room."""
 
-    node: str
     limit: Limit
-    resource: str
     by: int
     to: int
-    user: str = ""
     scaled: tuple[int, int, int, int] | None = None
 
 
@@ -185,8 +174,8 @@ def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
         case MoreQuota() if tree is not None:
             changes: list[Change] = []
             for number, increase in enumerate(change.raises):
-                by = increase.by - step(increase.resource)
-                rest = [replace(increase, by=by, to=increase.to - step(increase.resource))] if by > 0 else []
+                by = increase.by - step(increase.limit.resource)
+                rest = [replace(increase, by=by, to=increase.to - step(increase.limit.resource))] if by > 0 else []
                 others = (*change.raises[:number], *rest, *change.raises[number + 1 :])
                 if others:
                     changes.append(more_quota(tree, others))
@@ -210,9 +199,8 @@ def cost(change: Change, unit: Unit) -> float:
             return (change.of - change.replicas) / max(1, unit.pods)
         case MoreQuota():
             asked = unit.total
-            return sum(
-                increase.by / max(step(increase.resource), asked[increase.resource], 1) for increase in change.raises
-            )
+            names = ((increase.by, increase.limit.resource) for increase in change.raises)
+            return sum(by / max(step(name), asked[name], 1) for by, name in names)
         case MoreNodes():
             devices = [name for name in unit.total if "/" in name] or list(unit.total)
             each = [change.each[name] * change.nodes / unit.total[name] for name in devices if unit.total[name] > 0]
@@ -255,14 +243,13 @@ _LIFTED = {
 
 
 def _raise_text(increase: Raise) -> str:
-    where = f"max of user {increase.user} at" if increase.limit is Limit.USER else f"{increase.limit} of"
-    if increase.resource == MAX_JOBS:
-        return f"raise {where} {increase.node} by {increase.by} job{'s' if increase.by != 1 else ''}, to {increase.to}"
-    by, to = human(increase.by, increase.resource), human(increase.to, increase.resource)
-    said = f"raise {where} {increase.node} by {by} {_UNITS.get(increase.resource, increase.resource)}, to {to}"
+    what, name = increase.limit.text, increase.limit.resource
+    if name in COUNTS:
+        return f"raise {what} by {increase.by} job{'s' if increase.by != 1 else ''}, to {increase.to}"
+    said = f"raise {what} by {human(increase.by, name)} {_UNITS.get(name, name)}, to {human(increase.to, name)}"
     if increase.scaled is None:
         return said
-    before, after, promised, there = (human(amount, increase.resource) for amount in increase.scaled)
+    before, after, promised, there = (human(amount, name) for amount in increase.scaled)
     return f"{said} ({after} of which hold, {before} now: {promised} are promised in all, and {there} are there)"
 
 
@@ -271,75 +258,39 @@ def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
     root whose min is its max stays so."""
     after = tree
     for increase in raises:
-        after = _raised(after, increase)
+        after = increase.limit.raised(after, increase.to)
     follows: list[Raise] = []
 
-    def grow(path: str, limit: Limit, resource: str, to: int) -> None:
+    def grow(limit: Limit, to: int) -> None:
         nonlocal after
-        amounts = after.nodes[path].max if limit is Limit.MAX else after.nodes[path].min
-        increase = Raise(path, limit, resource, to - amounts.get(resource, 0), to)
-        follows.append(increase)
-        after = _raised(after, increase)
+        follows.append(Raise(limit, to - (limit.stated(after) or 0), to))
+        after = limit.raised(after, to)
 
     for increase in raises:
-        for path in tree.ancestors(increase.node):
-            if increase.limit is Limit.USER:
-                break
-            node, resource = after.nodes[path], increase.resource
+        for path in tree.ancestors(increase.limit.node) if not increase.limit.user else ():
+            node, resource = after.nodes[path], increase.limit.resource
+            least, most = Limit(LimitKind.MIN, path, resource), limit_on(path, resource)
             below = sum(after.nodes[child].min.get(resource, 0) for child in node.children)
-            if increase.limit is Limit.MIN and path != increase.node and node.min.get(resource, 0) < below:
-                grow(path, Limit.MIN, resource, below)
+            if increase.limit.entry.firm and path != increase.limit.node and node.min.get(resource, 0) < below:
+                grow(least, below)
             promised = after.nodes[path].min.get(resource, 0)
-            if increase.limit is Limit.MIN and resource in node.max and node.max[resource] < promised:
-                grow(path, Limit.MAX, resource, promised)
+            if increase.limit.entry.firm and resource in node.max and node.max[resource] < promised:
+                grow(most, promised)
             before = tree.nodes[path]
             if path == tree.root and resource in before.min and before.min[resource] == before.max.get(resource):
                 top = after.nodes[path]
-                most = max(top.min[resource], top.max[resource])
-                for limit, amount in ((Limit.MIN, top.min[resource]), (Limit.MAX, top.max[resource])):
-                    if amount < most:
-                        grow(path, limit, resource, most)
+                to = max(top.min[resource], top.max[resource])
+                for limit, amount in ((least, top.min[resource]), (most, top.max[resource])):
+                    if amount < to:
+                        grow(limit, to)
     return MoreQuota(raises, tuple(follows))
 
 
 def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
     """The tree after the change."""
     for increase in (*change.raises, *change.follows):
-        tree = _raised(tree, increase)
+        tree = increase.limit.raised(tree, increase.to)
     return tree
-
-
-def limit_at(tree: QuotaTree, node: str, limit: Limit, resource: str, user: str = "") -> int | None:
-    """The present value; None for no limit. A `min` that is not set is 0."""
-    at = tree.nodes[node]
-    match limit:
-        case Limit.MAX:
-            return at.max.get(resource)
-        case Limit.MIN:
-            return at.min.get(resource, 0)
-        case Limit.USER:
-            caps = tree.user_caps.get(node)
-            return caps.of(user).get(resource) if caps is not None else None
-
-
-def _raised(tree: QuotaTree, increase: Raise) -> QuotaTree:
-    node = tree.nodes[increase.node]
-    match increase.limit:
-        case Limit.MAX:
-            node = replace(node, max={**node.max, increase.resource: increase.to})
-        case Limit.MIN:
-            node = replace(node, min={**node.min, increase.resource: increase.to})
-        case Limit.USER:
-            node = _user_raised(node, increase)
-    return QuotaTree(tree.root, {**tree.nodes, increase.node: node})
-
-
-def _user_raised(node: QuotaNode, increase: Raise) -> QuotaNode:
-    caps = user_caps(node.attributes)
-    mine = {**(caps.of(increase.user) if caps is not None else {}), increase.resource: increase.to}
-    exact = {name: f"{amount}m" if name == "cpu" else amount for name, amount in mine.items()}
-    named = {**json.loads(node.attributes.get(USER_MAX_BY_NAME, "{}")), increase.user: exact}
-    return replace(node, attributes={**node.attributes, USER_MAX_BY_NAME: json.dumps(named)})
 
 
 def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:

@@ -221,8 +221,7 @@ def never(reason: Reason) -> bool:
     """Whether a unit with this reason waits until a person changes something."""
     request, limit = reason.numbers.get("request"), reason.numbers.get("max")
     larger = isinstance(request, int) and isinstance(limit, int) and request > limit
-    no_jobs = reason.code is Code.MAX_JOBS and isinstance(limit, int) and limit <= 0
-    return reason.severity is Severity.ERROR or reason.code in _PEOPLE or larger or no_jobs
+    return reason.severity is Severity.ERROR or reason.code in _PEOPLE or larger
 
 
 def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | None:

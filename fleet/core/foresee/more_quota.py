@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fleet.core.foresee.change import Limit, MoreQuota, Raise, limit_at, more_quota, raised_tree, step
-from fleet.core.model.reason import OF_QUOTA, Code, Reason
+from fleet.core.foresee.change import MoreQuota, Raise, more_quota, raised_tree, step
+from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.guarantee import capacity, guarantees, with_potential
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.limits import COUNTS, Limit, LimitKind, limit_of, limit_on
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 
@@ -21,9 +22,9 @@ _AMOUNT_MOST = 1 << 62
 
 
 def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, behind: bool) -> tuple[Raise, ...]:
-    """Every limit above the unit raised as far as all charges there could need: of the resources that the unit asks
-    for, and for its user. `behind`: the unit waits for others of its leaf, so the resources of the others count,
-    too."""
+    """Every limit above the unit but `min` raised as far as all charges there could need: of the resources that the
+    unit asks for, and for its user. `behind`: the unit waits for others of its leaf, so the resources of the others
+    count, too."""
     total: dict[str, int] = {}
     names, users = set(request_of(unit)), {unit.user}
     for other in snapshot.units.values():
@@ -35,12 +36,13 @@ def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *,
             users.add(other.user)
     raises: list[Raise] = []
     for path in tree.ancestors(leaf):
-        for limit, user in ((Limit.MAX, ""), *((Limit.USER, user) for user in sorted(users - {""}))):
+        for user in ("", *sorted(users - {""})):
             for name in sorted(names):
-                now = limit_at(tree, path, limit, name, user)
+                limit = limit_on(path, name, user)
+                now = limit.stated(tree) if not limit.entry.firm else None
                 by = _whole(max(0, total.get(name, 0) - now), name) if now is not None else 0
                 if now is not None and by > 0:
-                    raises.append(Raise(path, limit, name, by, now + by, user))
+                    raises.append(Raise(limit, by, now + by))
     return tuple(raises)
 
 
@@ -50,7 +52,7 @@ def promised(
     """The `min` of the unit's leaf, raised over all that runs or waits in the leaf, so that the unit is within it. The
     resources are those of the unit that the tree promises anywhere, or, with `every`, all of the unit's; `behind`:
     those of the units that wait in the leaf, too."""
-    promised_names = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
+    promised_names = {name for node in tree.nodes.values() for name in node.min if name not in COUNTS}
     resources = dict.fromkeys(name for name in unit.total if name != "pods")
     total: dict[str, int] = {}
     for other in snapshot.units.values():
@@ -70,45 +72,38 @@ def promised(
         now = tree.nodes[leaf].min.get(name, 0)
         by = _whole(max(0, total.get(name, 0) - now), name)
         if by > 0:
-            raises.append(Raise(leaf, Limit.MIN, name, by, now + by))
+            raises.append(Raise(Limit(LimitKind.MIN, leaf, name), by, now + by))
     return tuple(raises)
 
 
-def raise_for(
-    snapshot: Snapshot, tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]
-) -> Raise | None:
+def raise_for(snapshot: Snapshot, tree: QuotaTree, reason: Reason, raised: Mapping[Limit, Raise]) -> Raise | None:
     """The raise that meets a refusal, on top of what is raised there already; None where there is none."""
-    node, resource, short = (reason.numbers.get(name) for name in ("node", "resource", "short"))
-    user = str(reason.numbers.get("user", ""))
-    if not isinstance(node, str) or node not in tree.nodes or not isinstance(short, int):
+    limit, short = limit_of(reason), reason.numbers.get("short")
+    if limit is None or limit.node not in tree.nodes or not isinstance(short, int):
         return None
-    resource = str(resource)
-    firm = reason.code is Code.MIN_EXHAUSTED
-    limit = Limit.MIN if firm else Limit.USER if user else Limit.MAX
-    now = limit_at(tree, node, limit, resource, user)
+    now = limit.stated(tree)
     if now is None:
         return None
-    before = raised.get((node, limit, resource, user))
+    before = raised.get(limit)
     more = max(1, short) + (before.by if before is not None else 0)
-    if firm:
+    if limit.entry.firm:
         after = raised_tree(tree, more_quota(tree, tuple(raised.values())))
-        enough = _promise_for(snapshot, after, node, resource, short)
+        enough = _promise_for(snapshot, after, limit.node, limit.resource, short)
         if enough is None:
             return None
         more = max(more, enough - now)
-    by = _whole(more, resource)
-    return Raise(node, limit, resource, by, now + by, user)
+    by = _whole(more, limit.resource)
+    return Raise(limit, by, now + by)
 
 
 def missing(increase: Raise, reason: Reason | None) -> int:
     """The number of steps by which the limit of this raise is short, if that is the unit's obstacle without it; else
     0."""
-    numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
-    short = numbers.get("short")
-    mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
-    if not isinstance(short, int) or mine != (increase.node, increase.resource, increase.user):
+    limit = limit_of(reason) if reason is not None else None
+    short = reason.numbers.get("short") if reason is not None else None
+    if limit is None or not isinstance(short, int) or limit != increase.limit:
         return 0
-    return -(-short // step(increase.resource))
+    return -(-short // step(limit.resource))
 
 
 def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, short: int) -> int | None:
@@ -137,9 +132,9 @@ def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuo
     before, after = guarantees(tree, there), guarantees(raised_tree(tree, change), there)
     raises: list[Raise] = []
     for increase in change.raises:
-        name = increase.resource
-        if increase.limit is Limit.MIN and name in after.short:
-            held, holds = (found.min.get(increase.node, {}).get(name, 0) for found in (before, after))
+        name = increase.limit.resource
+        if increase.limit.entry.firm and name in after.short:
+            held, holds = (found.min.get(increase.limit.node, {}).get(name, 0) for found in (before, after))
             left, all_of_it = after.short[name]
             increase = replace(increase, scaled=(held, holds, all_of_it, left))
         raises.append(increase)
@@ -148,7 +143,7 @@ def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuo
 
 def with_steps(tree: QuotaTree, change: MoreQuota, increase: Raise, steps: int) -> MoreQuota:
     """The change where one of its raises is so many steps, or is absent for 0."""
-    by = steps * step(increase.resource)
+    by = steps * step(increase.limit.resource)
     at = change.raises.index(increase)
     smaller = (replace(increase, by=by, to=increase.to - increase.by + by),) if steps else ()
     return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))

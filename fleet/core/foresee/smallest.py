@@ -31,7 +31,6 @@ from fleet.core.foresee.change import (
     FewerReplicas,
     HigherPriority,
     Lift,
-    Limit,
     MoreNodes,
     MoreQuota,
     Raise,
@@ -52,6 +51,7 @@ from fleet.core.model.unit import MOST_PRIORITY, Component, Phase
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Shape, Space
 from fleet.core.placement.problem import Solver
+from fleet.core.quota.limits import LIMITS, Limit, LimitEntry
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
 
@@ -64,14 +64,19 @@ _POOLS = 6
 _COMPONENTS = 4
 _NODES_MOST = 4096
 
+
+def _of_limit(entry: LimitEntry) -> tuple[ChangeKind, ...]:
+    """The changes that may help where such a limit refuses. Fewer pods are one job all the same; and `min` promises no
+    more than the nodes that there are."""
+    replicas = () if entry.counts else (ChangeKind.REPLICAS,)
+    return (ChangeKind.QUOTA, *replicas, ChangeKind.PRIORITY, *((ChangeKind.NODES,) if entry.firm else ()))
+
+
 _ASKED: Mapping[Code, tuple[ChangeKind, ...]] = {
     Code.HELD: (ChangeKind.RELEASE,),
     Code.SUSPENDED: (ChangeKind.RELEASE,),
     Code.BACK_OFF: (ChangeKind.WAIT,),
-    Code.QUOTA_EXHAUSTED: (ChangeKind.QUOTA, ChangeKind.REPLICAS, ChangeKind.PRIORITY),
-    Code.MAX_JOBS: (ChangeKind.QUOTA, ChangeKind.PRIORITY),
-    Code.MIN_EXHAUSTED: (ChangeKind.QUOTA, ChangeKind.REPLICAS, ChangeKind.PRIORITY, ChangeKind.NODES),
-    Code.USER_LIMIT: (ChangeKind.QUOTA, ChangeKind.REPLICAS, ChangeKind.PRIORITY),
+    **{entry.code: _of_limit(entry) for entry in LIMITS.values() if entry.stated is not None},
     Code.TOO_LARGE: (ChangeKind.REPLICAS, ChangeKind.MEMBER, ChangeKind.NODES),
     Code.LARGER_THAN_ANY_NODE: (ChangeKind.MEMBER, ChangeKind.NODES),
     Code.NO_NODE_MATCHES: (ChangeKind.MEMBER, ChangeKind.NODES),
@@ -133,7 +138,7 @@ def smallest(
     return replace(answer, certain=certain, decisions=search.decisions)
 
 
-_Raises = dict[tuple[str, Limit, str, str], Raise]
+_Raises = dict[Limit, Raise]
 
 
 class _SpentBudget(Exception):
@@ -341,7 +346,7 @@ class _Search:
             more = raise_for(self.snapshot, tree, reason, raises)
             if more is None:
                 return None
-            raises[(more.node, more.limit, more.resource, more.user)] = more
+            raises[more.limit] = more
             change = more_quota(tree, tuple(raises.values()))
             if self.reason_after(change) is None:
                 return change
@@ -350,17 +355,15 @@ class _Search:
 
     def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
         """Each raise as small as the others let it be, from the root down; needless raises fall away."""
-        for increase in sorted(
-            change.raises, key=lambda increase: (increase.node.count("/"), increase.node, increase.resource)
-        ):
-            size = step(increase.resource)
+        for increase in sorted(change.raises, key=_from_the_root):
+            size = step(increase.limit.resource)
             without = with_steps(tree, change, increase, 0) if len(change.raises) > 1 else None
             if without is not None and self.works(without):
                 change = without
                 continue
             most = increase.by // size
             lowered = partial(with_steps, tree, change, increase)
-            asked = -(-self.unit.total[increase.resource] // size)
+            asked = -(-self.unit.total[increase.limit.resource] // size)
             short = missing(increase, self.met[without])
             hints = [most - 1, *((short, short - 1) if short else ()), asked, asked - 1]
             change = lowered(self._least(0, most, lowered, hints))
@@ -401,7 +404,11 @@ class _Search:
 
 
 def _by_limit(raises: Iterable[Raise]) -> _Raises:
-    return {(increase.node, increase.limit, increase.resource, increase.user): increase for increase in raises}
+    return {increase.limit: increase for increase in raises}
+
+
+def _from_the_root(increase: Raise) -> tuple[int, str, str]:
+    return (increase.limit.node.count("/"), increase.limit.node, increase.limit.resource)
 
 
 def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:

@@ -11,7 +11,6 @@ from fleet.core.foresee.change import (
     Change,
     FewerReplicas,
     HigherPriority,
-    Limit,
     MoreNodes,
     MoreQuota,
     UnitRelease,
@@ -35,10 +34,11 @@ def edits_of(change: Change, unit: Unit) -> tuple[Edit, ...]:
             return (Scale(change.member, change.pool, change.nodes),)
         case MoreQuota():
             raises = (*change.raises, *change.follows)
-            if any(given.limit is Limit.USER for given in raises):
+            # a min fits below its max
+            limits = sorted(((given.limit, given.to) for given in raises), key=lambda one: one[0].entry.firm)
+            if any(limit.user for limit, _ in limits):
                 return ()
-            raises = tuple(sorted(raises, key=lambda given: given.limit is Limit.MIN))  # a min fits below its max
-            return tuple(SetLimit(given.node, given.limit.value, given.resource, given.to) for given in raises)
+            return tuple(SetLimit(limit.node, limit.entry.word, limit.resource, to) for limit, to in limits)
 
 
 def document(change: Change, unit: Unit) -> list[dict[str, Any]]:

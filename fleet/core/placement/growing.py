@@ -21,8 +21,8 @@ from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.greedy.situation import Situation, sort, with_claims, with_heads
 from fleet.core.placement.reservation.profile import Profile
-from fleet.core.quota.tree import MAX_JOBS
-from fleet.core.quota.usage import FIRM, Refusal, account_of, request_of
+from fleet.core.quota.limits import COUNTS
+from fleet.core.quota.usage import Refusal, account_of, request_of
 from fleet.core.snapshot import Snapshot
 
 QUOTA, ROOM, NOT_READY = "QuotaExceeded", "NoClusterFit", "MemberNotReady"  # reasons of a Lack
@@ -134,7 +134,7 @@ def _without(member: Member, unit: Unit) -> Member:
 
 def _more(had: Unit, grown: Unit) -> Amounts:
     """The amounts that quota counts in addition."""
-    return Amounts.of({n: amount for n, amount in request_of(grown).minus(request_of(had)).items_ if n != MAX_JOBS})
+    return Amounts.of({n: amount for n, amount in request_of(grown).minus(request_of(had)).items_ if n not in COUNTS})
 
 
 def _of_quota(profile: Profile, candidate: Candidate, unit: Unit) -> Lack | None:
@@ -189,13 +189,12 @@ def _each(unit: Unit) -> str:
 
 
 def _quota_text(refusal: Refusal) -> str:
-    name = refusal.resource.removeprefix(FIRM)
-    rest, limit = human(max(0, refusal.max - refusal.used), name), human(refusal.max, name)
+    limit, name = refusal.limit, refusal.limit.resource
+    rest, most = human(max(0, refusal.max - refusal.used), name), human(refusal.max, name)
     asks = f"asks for {human(refusal.request, name)} more {name}"
-    if refusal.user:
-        return f"{asks}; user {refusal.user} has {rest} of at most {limit} left in {refusal.node}"
-    bound = "min" if refusal.firm else "max"
-    there = f"{limit} that the fleet has" if refusal.fleet else f"its {bound} {limit}"
+    if limit.user:
+        return f"{asks}; user {limit.user} has {rest} of at most {most} left in {limit.node}"
+    there = f"{most} that the fleet has" if refusal.fleet else f"its {limit.entry.word} {most}"
     kept = f", with {human(refusal.reserve, name)} guaranteed to others and not lent" if refusal.reserve else ""
-    firm = "; a job that may not be preempted never borrows" if refusal.firm else ""
-    return f"{asks}; {refusal.node} has {rest} of {there} left{kept}{firm}"
+    firm = "; a job that may not be preempted never borrows" if limit.entry.firm else ""
+    return f"{asks}; {limit.node} has {rest} of {there} left{kept}{firm}"

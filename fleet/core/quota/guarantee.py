@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from fleet.core.model.member import Member
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.attributes import amounts, json_object
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.limits import COUNTS
+from fleet.core.quota.tree import QuotaTree
 from fleet.values.quantity import BadQuantity
 
 LEND_LIMIT = "alibabacloud.com/lendlimit"
@@ -110,7 +111,7 @@ def guarantees(tree: QuotaTree, total: Mapping[str, int], outside: Mapping[str, 
     promised: dict[str, dict[str, int]] = {}
     for path in _bottom_up(tree):
         node = tree.nodes[path]
-        own = {name: amount for name, amount in node.min.items() if name != MAX_JOBS and amount >= 0}
+        own = {name: amount for name, amount in node.min.items() if name not in COUNTS and amount >= 0}
         below: dict[str, int] = {}
         for child in node.children:
             for name, amount in promised.get(child, {}).items():

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.limits import COUNTS
+from fleet.core.quota.tree import QuotaTree
 
 LENDERS_MOST = 3  # that are named of a node and resource
 
@@ -24,7 +25,7 @@ def borrowed(tree: QuotaTree, path: str, used: Mapping[str, Amounts]) -> dict[st
     node = tree.nodes[path]
     if node.parent is None:
         return {}
-    over = {name: amount - node.min.get(name, 0) for name, amount in used.get(path, {}).items() if name != MAX_JOBS}
+    over = {name: amount - node.min.get(name, 0) for name, amount in used.get(path, {}).items() if name not in COUNTS}
     return {name: amount for name, amount in over.items() if amount > 0}
 
 

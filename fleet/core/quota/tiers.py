@@ -32,8 +32,7 @@ from fleet.core.model.amounts import Amounts
 from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Unit
 from fleet.core.quota.guarantee import Guarantees
-from fleet.core.quota.tree import MAX_JOBS, STARTS
-from fleet.core.quota.usage import FIRM
+from fleet.core.quota.limits import COUNTS, FIRM
 
 
 class Tier(IntEnum):
@@ -222,5 +221,5 @@ def _walk(
 def add(used: dict[str, int], request: Amounts, times: int = 1) -> None:
     """Charge a request in a leaf's ranking, which counts resources, not jobs."""
     for name, amount in request.items_:
-        if name not in (MAX_JOBS, STARTS) and not name.startswith(FIRM):
+        if name not in COUNTS and not name.startswith(FIRM):
             used[name] = used.get(name, 0) + amount * times

@@ -32,11 +32,6 @@ class QuotaNode:
     require_queue: bool = False  # no policy takes gangs past the queues of the leaves below it
     one_at_a_time: bool = False  # one decision starts one unit below it at most, as its Queue says
 
-    @property
-    def limits(self) -> Mapping[str, int]:
-        """The most that may be charged to it, by resource."""
-        return {**self.max, STARTS: 1} if self.one_at_a_time else self.max
-
 
 @dataclass(frozen=True, slots=True)
 class QuotaTree:

@@ -5,8 +5,9 @@ where used + request > max; a resource that a node's max does not name is unlimi
 above its max (the max was lowered while work runs) refuses only gangs that would raise the same resource further.
 Integers are exact: no amount is ever scaled, rounded or compared with a 32-bit number.
 
-Work that may not be preempted is charged a second time, against `min`, since no other leaf could take back its room.
-The part that a node does not lend counts as used by the node wherever its usage meets that of others.
+The limits are those of one table (limits.py), each on a charge of work. Work that may not be preempted is charged a
+second time, against `min`, since no other leaf could take back its room. The part that a node does not lend counts as
+used by the node wherever its usage meets that of others.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from dataclasses import dataclass
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.guarantee import Guarantees
-from fleet.core.quota.tree import MAX_JOBS, STARTS, QuotaTree
+from fleet.core.quota.limits import FIRM, JOB_COUNTS, Limit, figures, limit_on
+from fleet.core.quota.tree import STARTS, QuotaTree
 from fleet.core.quota.users import account, split
 
 _NOTHING: Mapping[str, int] = {}
-FIRM = "firm:"  # before a resource: its usage by work that may not be preempted, bound by min
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Refusal:
     """The first limit, from the leaf up, that a request would break."""
 
     node: str
-    resource: str
+    charge: str
     request: int
     used: int
     max: int
@@ -39,9 +40,9 @@ class Refusal:
     user: str = ""  # whose limit below the node it is; "" for the node's own
 
     @property
-    def firm(self) -> bool:
-        """Whether it is `min` that refuses, since the work may not be preempted."""
-        return self.resource.startswith(FIRM)
+    def limit(self) -> Limit:
+        """The limit that refuses."""
+        return limit_on(self.node, self.charge, self.user)
 
     @property
     def short(self) -> int:
@@ -49,11 +50,12 @@ class Refusal:
 
 
 def request_of(unit: Unit) -> Amounts:
-    """The charge of a unit at each node: its total, and one job. Amounts below zero (bad input) count as zero."""
+    """The charge of a unit at each node: its total, and one of each count of jobs. Amounts below zero (bad input) count
+    as zero."""
     charged = {name: amount for name, amount in unit.total.items_ if amount > 0}
     if not unit.preemptible:
         charged |= {FIRM + name: amount for name, amount in charged.items()}
-    charged[MAX_JOBS] = 1
+    charged |= dict.fromkeys(JOB_COUNTS, 1)
     return Amounts.of(charged)
 
 
@@ -95,17 +97,16 @@ class Usage:
         self._tree = tree
         self._used: dict[str, dict[str, int]] = {path: {} for path in tree.nodes}
         self._own = set(tree.nodes)  # the nodes whose amounts no copy shares
-        self._limits = {path: dict(node.limits) for path, node in tree.nodes.items()}
         self._paths: dict[str, tuple[str, ...]] = {}
         self._capped: dict[str, list[str]] = {}  # of a path, where the user's usage counts
         self._kept: Mapping[str, Mapping[str, int]] = promises.reserves if promises is not None else {}
         self._keeping = {above for path in self._kept for above in tree.ancestors(path)}
         self._fleet = promises.fleet if promises is not None else {}
-        if promises is not None:
-            bound = promises.resources
-            for path in tree.nodes:
-                bounds = promises.min.get(path, {})
-                self._limits[path] |= {FIRM + name: bounds.get(name, 0) for name in bound}
+        promised, bound = (promises.min, promises.resources) if promises is not None else ({}, ())
+        self._limits = {
+            path: figures(tree, path, {name: promised.get(path, _NOTHING).get(name, 0) for name in bound})
+            for path in tree.nodes
+        }
 
     @staticmethod
     def of(tree: QuotaTree, units: Iterable[Unit], promises: Guarantees | None = None) -> Usage:
@@ -130,8 +131,7 @@ class Usage:
             line = self._paths[account] = charged_path(self._tree, account)
             capped = self._capped[account] = [name for name in line if split(name)[1]]
             for name in capped:
-                node, user = split(name)
-                self._limits[name] = dict(self._tree.user_caps[node].of(user))
+                self._limits[name] = figures(self._tree, name, _NOTHING)
         return line
 
     def used(self, node: str, resource: str) -> int:

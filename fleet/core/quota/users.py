@@ -10,6 +10,7 @@ nodes are never empty and hold no slash, so the two slashes are always the seam.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -69,6 +70,15 @@ def _given(attributes: Mapping[str, str]) -> UserCaps | None:
         amounts(each, USER_MAX),
         {user: amounts(limits, f"{USER_MAX_BY_NAME}: {user}") for user, limits in by_name.items()},
     )
+
+
+def with_cap(attributes: Mapping[str, str], user: str, resource: str, to: int) -> dict[str, str]:
+    """The attributes with another limit of one user."""
+    caps = user_caps(attributes)
+    mine = {**(caps.of(user) if caps is not None else {}), resource: to}
+    exact = {name: f"{amount}m" if name == "cpu" else amount for name, amount in mine.items()}
+    named = {**json.loads(attributes.get(USER_MAX_BY_NAME, "{}")), user: exact}
+    return {**attributes, USER_MAX_BY_NAME: json.dumps(named)}
 
 
 def account(leaf: str, user: str) -> str:

@@ -18,7 +18,6 @@ from fleet.core.foresee.change import (
     FewerReplicas,
     HigherPriority,
     Lift,
-    Limit,
     MoreNodes,
     MoreQuota,
     Raise,
@@ -33,6 +32,7 @@ from fleet.core.foresee.trialedits import edits_of
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Taint
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Toleration
+from fleet.core.quota.limits import Limit, LimitKind
 from fleet.core.quota.users import USER_MAX
 from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
@@ -77,7 +77,7 @@ def test_a_quota_that_is_short_is_raised_by_what_is_short() -> None:
     )
     answer = smallest(world, "u", now=NOW)
     assert answer.reason is not None and answer.reason.code is Code.QUOTA_EXHAUSTED
-    assert of_kind(answer, MoreQuota) == [MoreQuota((Raise("root/a", Limit.MAX, GPU, 8, 24),))]
+    assert of_kind(answer, MoreQuota) == [MoreQuota((Raise(Limit(LimitKind.MAX, "root/a", GPU), 8, 24),))]
     assert of_kind(answer, FewerReplicas) == [FewerReplicas(0, "worker", 1, 2)]
 
 
@@ -90,7 +90,7 @@ def test_several_nodes_on_the_way_up_grow_together() -> None:
     )
     [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
     assert isinstance(change, MoreQuota)
-    assert {(given.node, given.by) for given in change.raises} == {("root/org/c", 4), ("root/org", 6)}
+    assert {(given.limit.node, given.by) for given in change.raises} == {("root/org/c", 4), ("root/org", 6)}
 
 
 def test_who_may_run_no_more_jobs_needs_one_job_more() -> None:
@@ -303,9 +303,9 @@ def test_limits_of_those_ahead_in_a_strict_queue_are_raised_whatever_they_are_ab
     )
     [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
     assert isinstance(change, MoreQuota)
-    assert {(r.node, r.limit, r.resource, r.by, r.user) for r in change.raises} == {
-        ("root/org", Limit.MAX, GPU, 4, ""),
-        ("root/org/c", Limit.USER, "memory", 8 * GIB, "ann"),
+    assert {(r.limit, r.by) for r in change.raises} == {
+        (Limit(LimitKind.MAX, "root/org", GPU), 4),
+        (Limit(LimitKind.USER, "root/org/c", "memory", "ann"), 8 * GIB),
     }
 
 
@@ -320,7 +320,7 @@ def test_where_a_limit_and_a_promise_are_short_both_are_raised() -> None:
     assert answer.reason is not None and answer.reason.code is Code.USER_LIMIT
     [change] = of_kind(answer, MoreQuota)
     assert isinstance(change, MoreQuota)
-    assert {(r.limit, r.by) for r in change.raises} == {(Limit.USER, 4), (Limit.MIN, 8)}
+    assert {(r.limit.kind, r.by) for r in change.raises} == {(LimitKind.USER, 4), (LimitKind.MIN, 8)}
 
 
 def test_min_is_raised_at_every_node_where_it_is_used_up() -> None:
@@ -336,9 +336,9 @@ def test_min_is_raised_at_every_node_where_it_is_used_up() -> None:
     assert answer.reason is not None and answer.reason.code is Code.MIN_EXHAUSTED
     [change] = of_kind(answer, MoreQuota)
     assert isinstance(change, MoreQuota)
-    assert {(r.node, r.limit, r.by, r.to) for r in change.raises} == {
-        ("root/a", Limit.MIN, 8, 8),
-        ("root", Limit.MIN, 16, 16),
+    assert {(r.limit, r.by, r.to) for r in change.raises} == {
+        (Limit(LimitKind.MIN, "root/a", GPU), 8, 8),
+        (Limit(LimitKind.MIN, "root", GPU), 16, 16),
     }
     assert answer.decisions <= 24 + 24
 
@@ -353,7 +353,7 @@ def test_a_promise_of_what_nobody_was_promised_so_far_counts_against_those_ahead
     )
     [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
     assert isinstance(change, MoreQuota)
-    assert "cpu" in {r.resource for r in change.raises if r.limit is Limit.MIN}
+    assert "cpu" in {r.limit.resource for r in change.raises if r.limit.kind is LimitKind.MIN}
     assert started(world, "u", change)
 
 
@@ -368,7 +368,10 @@ def test_those_ahead_in_a_strict_queue_may_need_another_promise_than_who_waits_f
     assert answer.reason is not None and answer.reason.code is Code.BEHIND_IN_QUEUE
     [change] = of_kind(answer, MoreQuota)
     assert isinstance(change, MoreQuota)
-    assert {(r.resource, r.limit, r.by) for r in change.raises} == {(GPU, Limit.MIN, 8), ("cpu", Limit.MIN, 12_000)}
+    assert {(r.limit, r.by) for r in change.raises} == {
+        (Limit(LimitKind.MIN, "root/a", GPU), 8),
+        (Limit(LimitKind.MIN, "root/a", "cpu"), 12_000),
+    }
 
 
 def test_where_more_is_promised_than_there_is_a_raise_says_what_of_it_holds() -> None:

@@ -9,9 +9,9 @@ from fleet.core.placement.greedy.greedy import Pass
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.guarantee import Guarantees
+from fleet.core.quota.limits import FIRM
 from fleet.core.quota.tiers import Tier, UnitGroup
 from fleet.core.quota.tree import MAX_JOBS
-from fleet.core.quota.usage import FIRM
 
 Shares = Mapping[str, Mapping[str, int]]
 

@@ -14,8 +14,9 @@ from fleet.core.decide import decide
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Claim
+from fleet.core.quota.limits import FIRM
 from fleet.core.quota.tree import QuotaTree
-from fleet.core.quota.usage import FIRM, Usage, account_of, request_of
+from fleet.core.quota.usage import Usage, account_of, request_of
 from fleet.core.quota.users import account
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit

@@ -22,15 +22,14 @@ from fleet.core.placement.explain.closest import closest, no_node, no_nodes, sto
 from fleet.core.placement.greedy.greedy import GreedyOutcome
 from fleet.core.placement.greedy.situation import Situation
 from fleet.core.placement.reservation.span import Span
+from fleet.core.quota.limits import limit_of
 from fleet.core.quota.tiers import Tier
-from fleet.core.quota.tree import MAX_JOBS, STARTS
-from fleet.core.quota.usage import FIRM, Refusal, Usage, request_of
-from fleet.core.quota.users import account, split
+from fleet.core.quota.usage import Refusal, Usage, request_of
+from fleet.core.quota.users import split
 from fleet.values.times import instant
 
 _T = TypeVar("_T")
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.BEHIND_HEAD)
-_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MIN_EXHAUSTED, Code.MAX_JOBS)
 
 
 class Explainer:
@@ -162,11 +161,11 @@ class Explainer:
 
     def _still_leaving(self, reason: Reason) -> dict[str, str]:
         """A number for a reason: the late units whose quota or room it is about, if there are any."""
-        node, usage, resource = reason.numbers.get("node"), self._profile.usage, str(reason.numbers.get("resource"))
+        limit, usage = limit_of(reason), self._profile.usage
         names: list[str] = []
-        if reason.code in _OF_QUOTA and usage is not None:
-            there = (unit for unit in self._late if unit.leaf is not None and node in usage.path(unit.leaf))
-            names = [unit.name for unit in there if request_of(unit)[resource]]
+        if limit is not None and not limit.user and usage is not None:
+            there = (unit for unit in self._late if unit.leaf is not None and limit.node in usage.path(unit.leaf))
+            names = [unit.name for unit in there if request_of(unit)[limit.resource]]
         elif reason.code in _OF_ROOM:
             names = [unit.name for unit in self._late if unit.member == reason.numbers.get("member")]
         return {"leaving": f"{min(names)}{_and_more(names)}"} if names else {}
@@ -195,14 +194,13 @@ class Explainer:
     def _reserved_apart(self, refusal: Refusal, usage: Usage) -> Reason:
         """The reason of a refusal. Quota that claims reserve there is told apart from quota in use: the victims may
         still use it."""
-        reason = quota_reason(refusal)
-        if reason.code is Code.NOT_ITS_TURN:
+        reason, at = quota_reason(refusal), refusal.limit.account
+        if refusal.limit.entry.why:
             return reason
-        at = account(refusal.node, refusal.user) if refusal.user else refusal.node
         claims = [
             c for c, _ in self._situation.unstarted_claims if c.account is not None and at in usage.path(c.account)
         ]
-        reserved = sum(candidate.request[refusal.resource] for candidate in claims)
+        reserved = sum(candidate.request[refusal.charge] for candidate in claims)
         if not reserved:
             return reason
         used = refusal.used - refusal.reserve - reserved
@@ -265,28 +263,22 @@ def _and_more(named: Sized) -> str:
 
 def quota_reason(refusal: Refusal) -> Reason:
     """The reason of a refusal by a limit of the quota tree."""
-    if refusal.resource == STARTS:
-        why = f"{refusal.node} starts one job at a time, and another one starts now"
-        return Reason(Code.NOT_ITS_TURN, {"why": why})
-    if refusal.user:
-        code = Code.USER_LIMIT
-    elif refusal.firm:
-        code = Code.MIN_EXHAUSTED
-    else:
-        code = Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED
+    limit, entry = refusal.limit, refusal.limit.entry
+    if entry.why:
+        return Reason(entry.code, {"why": entry.why.format(node=limit.node)})
     numbers: dict[str, str | int] = {
-        "node": refusal.node,
-        "resource": refusal.resource.removeprefix(FIRM),
+        "node": limit.node,
+        "resource": limit.resource,
         "request": refusal.request,
         "used": refusal.used - refusal.reserve,
         "max": refusal.max,
         "short": refusal.short,
     }
-    if refusal.user:
-        numbers["user"] = refusal.user
+    if limit.user:
+        numbers["user"] = limit.user
     if refusal.fleet:
         numbers["fleet"] = refusal.max
-    return Reason(code, numbers | ({"kept": refusal.reserve} if refusal.reserve else {}))
+    return Reason(entry.code, numbers | ({"kept": refusal.reserve} if refusal.reserve else {}))
 
 
 def reasons(situation: Situation, outcome: GreedyOutcome, claims: Mapping[str, RoomClaim]) -> dict[str, Reason]:

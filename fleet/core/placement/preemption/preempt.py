@@ -43,9 +43,9 @@ from fleet.core.placement.preemption.together import JointSearch
 from fleet.core.placement.preemption.victims import VictimSolver
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
+from fleet.core.quota.limits import COUNTS
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import Tier
-from fleet.core.quota.tree import MAX_JOBS
 from fleet.core.quota.usage import Usage, account_of, request_of
 
 
@@ -54,7 +54,7 @@ def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
     `request`: the charge of the unit, where that is known."""
     since = max(now if unit.placed_at is None else unit.placed_at, unit.checkpoint_at or 0.0)
     amounts = (request or request_of(unit)).items_
-    devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= BOUNDS.weighed_devices)
+    devices = sum(n for name, n in amounts if "/" in name and name not in COUNTS and n <= BOUNDS.weighed_devices)
     return int(max(0.0, now - since) + unit.leaving_s) * max(1, devices)
 
 

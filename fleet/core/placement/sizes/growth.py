@@ -13,7 +13,7 @@ from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.placement.greedy.situation import Situation
 from fleet.core.placement.packing.room import Fit, MemberRoom
 from fleet.core.placement.sizes.surplus import Replicas, Surplus
-from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.limits import COUNTS
 from fleet.core.quota.usage import account_of, request_of
 
 
@@ -100,5 +100,5 @@ class Growth:
         """Where these pods are charged, and what: no further job."""
         tree = self._situation.snapshot.tree
         request = request_of(replace(unit, components=(more,)))
-        pods = Amounts.of({name: amount for name, amount in request.items_ if name != MAX_JOBS})
+        pods = Amounts.of({name: amount for name, amount in request.items_ if name not in COUNTS})
         return account_of(tree, unit) if tree is not None else None, pods
