@@ -26,8 +26,7 @@ from fleet.bindings.leaf import leaf_for
 from fleet.bindings.trees import tree_object
 from fleet.core.quota.parse import BadTree, limits_of_waiting
 from fleet.core.quota.tree import QuotaTree
-from fleet.core.quota.users import USER_MAX
-from fleet.core.quota.waiting import MAX_WAITING, WaitingLimits
+from fleet.core.quota.waiting import MAX_WAITING, WaitingLimit
 from fleet.kinds import INTERPRETERS, Interpreter, JobState, interpreter_for
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import at, digits
@@ -38,6 +37,8 @@ from fleet.wellknown import (
     QUOTA_NAME_LABELS,
     SYSTEM_NAMESPACE,
 )
+
+_OfNodes = Mapping[str, tuple[WaitingLimit, ...]]
 
 DEFAULT_BY_USER = 10_000
 _CONFIG = Key("", "configmaps", SYSTEM_NAMESPACE, HUB_CONFIG)
@@ -65,11 +66,13 @@ class _Owner(NamedTuple):
 
 
 class _Limit(NamedTuple):
-    """The most jobs that may wait. `node` "": on the whole hub; `user` "": of all users together."""
+    """The most jobs that may wait. `node` "": on the whole hub; `user` "": of all users together. `word`: the field of
+    the node that says it."""
 
     most: int
     node: str
     user: str
+    word: str = ""
 
     def text(self, count: int) -> str:
         who = f"user {self.user}" if self.user else f"queue {self.node}"
@@ -77,7 +80,7 @@ class _Limit(NamedTuple):
         if not self.node:
             rule = f"{MAX_WAITING_BY_USER} of ConfigMap {SYSTEM_NAMESPACE}/{HUB_CONFIG}"
         else:
-            rule = f"{MAX_WAITING} in {USER_MAX if self.user else 'max'} of {self.node}"
+            rule = f"{MAX_WAITING} in {self.word} of {self.node}"
         return (
             f"{who} has {count:,} jobs that wait{where}, of at most {self.most:,} ({rule}):"
             " cancel some, or wait until some have started"
@@ -90,7 +93,7 @@ class _Desk:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._tree = latest_tree(store)
-        self._limits: tuple[int, Mapping[str, WaitingLimits]] = (0, {})  # of the tree of a revision
+        self._limits: tuple[int, _OfNodes] = (0, {})  # of the tree of a revision
         self._owners: dict[Key, _Owner] = {}
         self._count: Counter[_Owner] = Counter()
         self._kinds: dict[Resource, Interpreter] = {}
@@ -109,23 +112,19 @@ class _Desk:
             await self._follow(kinds)
             return next((limit.text(count) for limit in limits if (count := self._waiting(limit)) >= limit.most), "")
 
-    def _limits_of(
-        self, owner: _Owner, tree: QuotaTree | None, limits: Mapping[str, WaitingLimits]
-    ) -> Iterator[_Limit]:
+    def _limits_of(self, owner: _Owner, tree: QuotaTree | None, limits: _OfNodes) -> Iterator[_Limit]:
         if tree is not None:
             for node in tree.ancestors(self._leaf(owner)):
-                of_node = limits.get(node, WaitingLimits())
-                if of_node.all is not None:
-                    yield _Limit(of_node.all, node, "")
-                if (most := of_node.of(owner.user)) is not None:
-                    yield _Limit(most, node, owner.user)
+                for limit in limits.get(node, ()):
+                    if (most := limit.of(owner.user)) is not None:
+                        yield _Limit(most, node, owner.user if limit.by_user else "", limit.word)
         stored = self._store.peek(_CONFIG)
         configured = digits(at(stored.body, "data", MAX_WAITING_BY_USER)) if stored is not None else None
         most = DEFAULT_BY_USER if configured is None else configured
         if most and owner.user:
             yield _Limit(most, "", owner.user)
 
-    async def _limits_now(self) -> Mapping[str, WaitingLimits]:
+    async def _limits_now(self) -> _OfNodes:
         stored = tree_object(self._store)
         if stored is not None and stored.revision != self._limits[0]:
             try:

@@ -10,6 +10,8 @@ checker does so by sums of its own; reasons, proposals and the numbers that peop
 What other nodes do not lend is no row, since it has no figure. It makes more of a node count as used, by the part of
 the promises below that is kept and lies idle, and so a `max` refuses earlier: the refusal is by MAX, with its
 `reserve`. At the root the capacity of the fleet stands in for a `max` that is larger, for these resources alone.
+
+Limits on jobs that wait are no rows either. They bind when a job is made, and no decision asks (waiting.py).
 """
 
 from __future__ import annotations

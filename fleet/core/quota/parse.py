@@ -19,7 +19,7 @@ from fleet.core.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.core.quota.queuenames import queue_problem
 from fleet.core.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
 from fleet.core.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps, waiting_limits
-from fleet.core.quota.waiting import MAX_WAITING, WaitingLimits
+from fleet.core.quota.waiting import MAX_WAITING, WaitingLimit
 from fleet.values.quantity import BadQuantity, quantity
 from fleet.values.untyped import digits
 
@@ -111,13 +111,13 @@ def without_queue(spec: Mapping[str, Any] | None) -> dict[str, Flaw]:
     return found
 
 
-def limits_of_waiting(spec: Mapping[str, Any] | None) -> dict[str, WaitingLimits]:
+def limits_of_waiting(spec: Mapping[str, Any] | None) -> dict[str, tuple[WaitingLimit, ...]]:
     """How many jobs may wait, by path of the nodes that limit it. Raises BadTree."""
     root, flaws = _read(spec)
     if flaws or root is None:
         raise BadTree(tuple(flaws))
     limits = {node.path: waiting_limits(_attributes(node), node.waiting) for node in _walk(root)}
-    return {path: found for path, found in limits.items() if found.least is not None}
+    return {path: found for path, found in limits.items() if found}
 
 
 def oversell_rate(attributes: Mapping[str, str]) -> Fraction:

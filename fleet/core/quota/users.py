@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fleet.core.quota.attributes import amounts, json_object
-from fleet.core.quota.waiting import MAX_WAITING, WaitingLimits
+from fleet.core.quota.waiting import MAX_WAITING, WaitingLimit
 from fleet.values.quantity import BadQuantity
 
 USER_MAX = "fleet.io/user-max"  # of every user: {"nvidia.com/gpu": 8, "kube-queue/max-jobs": 2}
@@ -46,12 +46,12 @@ def user_caps(attributes: Mapping[str, str]) -> UserCaps | None:
     return UserCaps(each, named) if each or any(named.values()) else None
 
 
-def waiting_limits(attributes: Mapping[str, str], most: int | None) -> WaitingLimits:
+def waiting_limits(attributes: Mapping[str, str], most: int | None) -> tuple[WaitingLimit, ...]:
     """How many jobs may wait below a node with these attributes; `most`: as its max says. Raises BadQuantity."""
     caps = _given(attributes) or UserCaps()
-    return WaitingLimits(
-        most, caps.each.get(MAX_WAITING), {user: limits.get(MAX_WAITING) for user, limits in caps.by_name.items()}
-    )
+    by_name = {user: limits.get(MAX_WAITING) for user, limits in caps.by_name.items()}
+    limits = (WaitingLimit("max", most), WaitingLimit(USER_MAX, caps.each.get(MAX_WAITING), True, by_name))
+    return tuple(limit for limit in limits if limit.binds)
 
 
 def _charged(limits: Mapping[str, int]) -> dict[str, int]:

@@ -13,20 +13,22 @@ MAX_WAITING = "fleet.io/max-waiting-jobs"
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingLimits:
-    """The limits of one node: `all` its jobs together, `each` user's, and those of users in `by_name`, whose entry
-    stands instead of `each`. None: no limit."""
+class WaitingLimit:
+    """One limit of a node, which stands in its field `word`: on all jobs that wait below it, or, where it is `by_user`,
+    on those of each user. An entry of `by_name` stands instead of `most`. None: no limit."""
 
-    all: int | None = None
-    each: int | None = None
+    word: str
+    most: int | None
+    by_user: bool = False
     by_name: Mapping[str, int | None] = field(default_factory=dict)
 
     def of(self, user: str) -> int | None:
-        return self.by_name.get(user, self.each) if user else None
+        """The most jobs that may wait when this user makes one."""
+        if not self.by_user:
+            return self.most
+        return self.by_name.get(user, self.most) if user else None
 
     @property
-    def least(self) -> int | None:
-        """The smallest of all; None without any."""
-        return min(
-            (limit for limit in (self.all, self.each, *self.by_name.values()) if limit is not None), default=None
-        )
+    def binds(self) -> bool:
+        """Whether it limits anything."""
+        return any(most is not None for most in (self.most, *self.by_name.values()))
