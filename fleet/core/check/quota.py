@@ -107,7 +107,7 @@ class ChargeSums:
         return self._tree.ancestors(at)
 
     def _limits_of(self, account: _Account) -> Mapping[str, int]:
-        promised = self._promises.min[account.node]
+        promised = self._promises.min.get(account.node, {})
         bound = {name: promised.get(name, 0) for name in self._bound}
         limits: dict[str, int] = {}
         for entry in LIMITS.values():
