@@ -10,6 +10,7 @@ from typing import Any
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool, Taint
+from fleet.core.model.rule import PlacementRule
 from fleet.core.model.unit import AffinityGroup, Component, NodeClaim, Phase, Requirement, Toleration, Unit
 from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
 from fleet.core.snapshot import Config, Snapshot
@@ -70,7 +71,7 @@ class UnitBuilder:
 
     def within(self, topology: str) -> UnitBuilder:
         """The whole gang on nodes with one value of this label."""
-        return self._with(topology=topology)
+        return self._with(rules=(PlacementRule(topology),) if topology else ())
 
     def having(self, **changes: Any) -> UnitBuilder:
         """Any other field of Unit."""

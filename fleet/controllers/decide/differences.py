@@ -29,7 +29,8 @@ PARTS_SPARE = 1_000  # parts that are remembered, beside two for each unit
 _NAMES = [item.name for item in fields(Unit) if item.init]
 _values = attrgetter(*_NAMES)
 _SHARED = [
-    _NAMES.index(name) for name in ("components", "affinity_groups", "tolerations", "excluded", "avoid", "preferences")
+    _NAMES.index(name)
+    for name in ("components", "affinity_groups", "tolerations", "excluded", "avoid", "preferences", "rules")
 ]
 
 

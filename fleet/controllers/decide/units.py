@@ -23,6 +23,7 @@ from fleet.bindings.matching import (
 )
 from fleet.bindings.nomination import reserved_placement_of
 from fleet.bindings.notice import leaving_s
+from fleet.bindings.rules import chosen_domain, rules_of
 from fleet.bindings.unit import active, evicted, limit_of, priority_of
 from fleet.controllers.decide.sizes import placed_sizes, waiting_sizes
 from fleet.controllers.fields.starting import SHARE_UNTIL
@@ -38,9 +39,7 @@ from fleet.values.untyped import number, text
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,
-    ANNOTATION_DOMAIN,
     ANNOTATION_MOVE,
-    ANNOTATION_TOPOLOGY,
 )
 
 
@@ -91,7 +90,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[ClusterF
         waits_turn=obstacle is not None and not obstacle.never,
         release_helps=excess is None and (obstacle is None or not obstacle.never),
         user=b.annotation(binding, ANNOTATION_CREATOR),
-        topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
+        rules=rules_of(binding),
     )
 
 
@@ -113,24 +112,23 @@ def unreadable_unit(binding: StoredObject, body: Body, error: Exception) -> Unit
 
 
 def asked_of_nodes(unit: Unit, wanted: Sequence[Component] = ()) -> frozenset[tuple[str, str]]:
-    """Every label pair that node selectors, required affinities and topologies name, for `Members.tell_apart`. An
+    """Every label pair that node selectors, required affinities and rules name, for `Members.tell_apart`. An
     operator that names no single value asks for every value of its label. `wanted`: the components that a unit with its
     room asks for, where these are more."""
     components = (*unit.components, *wanted)
     selected = {pair for component in components for pair in component.claim.node_selector}
     terms = [term for component in components for group in component.claim.affinity for term in group]
-    close = {(unit.topology, ANY_VALUE)} if unit.topology else set()
+    close = {(rule.level, ANY_VALUE) for rule in unit.rules}
     named = {(term.key, value) for term in terms if term.operator in ("In", "NotIn") for value in term.values}
     open_ = {(term.key, ANY_VALUE) for term in terms if term.operator not in ("In", "NotIn")}
     return frozenset(selected | close | named | open_)
 
 
-def within_domain(unit: Unit, domain: str) -> tuple[Component, ...]:
-    """Its components as they are once it was sent to one value of its topology label."""
-    if not unit.topology or not domain:
+def within_domain(unit: Unit, domain: Mapping[str, str]) -> tuple[Component, ...]:
+    """Its components as they are once it was sent to nodes with the labels of a domain."""
+    if not domain:
         return unit.components
-    there = (unit.topology, domain)
-    claims = (replace(c.claim, node_selector=(*c.claim.node_selector, there)) for c in unit.components)
+    claims = (replace(c.claim, node_selector=(*c.claim.node_selector, *domain.items())) for c in unit.components)
     return tuple(replace(c, claim=claim) for c, claim in zip(unit.components, claims, strict=True))
 
 
@@ -188,7 +186,7 @@ def now_unit(
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
     copy_there = any(name == member for name, _ in copies)
     member_pods = [pod for pod in pods if pod.member == member]
-    admitted = within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN))
+    admitted = within_domain(base, chosen_domain(binding))
     charged = b.charged_components(admitted, member_pods, over=b.finished(binding) and not tasks) or admitted
     return replace(
         placed_sizes(_as_queued(base, binding, queue_unit), binding),

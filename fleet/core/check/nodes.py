@@ -20,6 +20,7 @@ from fleet.core.model.effort import Effort
 from fleet.core.model.matching import domain_of
 from fleet.core.model.member import Pool
 from fleet.core.model.refine import Home, RefineOutcome, refine
+from fleet.core.model.rule import Rules
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -98,13 +99,13 @@ class NodeRows:
         self.free[homes] -= taken[:, None] * np.array(pods.size, dtype=np.int64)
         return pods.count - int(taken.sum())
 
-    def put_gang(self, pods: Sequence[EqualPods], topology: str = "") -> bool:
-        """Put a whole gang, or change nothing. `topology`: the label of which its nodes have one value; "" for none."""
-        if not topology:
+    def put_gang(self, pods: Sequence[EqualPods], rules: Rules = ()) -> bool:
+        """Put a whole gang, or change nothing. Its nodes keep its `rules`."""
+        if not rules:
             return self._put_whole(pods, None)
         asked = asked_by(pods)
         able: list[tuple[list[int], Mask]] = []
-        for mask in self._domains(topology):
+        for mask in self._domains(rules):
             free = self.free[mask].clip(0).sum(axis=0).tolist()
             if all(amount <= have for amount, have in zip(asked, free, strict=False)):
                 able.append(([have for amount, have in zip(asked, free, strict=False) if amount], mask))
@@ -142,12 +143,13 @@ class NodeRows:
     def _mask(self, pools: frozenset[int]) -> Mask:
         return self._pool >= 0 if pools >= self._pools.keys() else np.isin(self._pool, list(pools))
 
-    def _split(self, topology: str) -> list[Mask]:
-        """The nodes of each value of a label, by value; nodes without one are in none."""
-        values: dict[str, set[int]] = {}
+    def _split(self, rules: Rules) -> list[Mask]:
+        """The nodes that these rules let a gang use together, by the values of their labels; nodes without one are in
+        none."""
+        values: dict[tuple[str, ...], set[int]] = {}
         for number, pool in self._pools.items():
-            values.setdefault(domain_of(pool, topology), set()).add(number)
-        return [self._in(frozenset(numbers)) for value, numbers in sorted(values.items()) if value]
+            values.setdefault(tuple(domain_of(pool, rule.level) for rule in rules), set()).add(number)
+        return [self._in(frozenset(numbers)) for one, numbers in sorted(values.items()) if all(one)]
 
     def _fullest_first(self, homes: Ints) -> Ints:
         keys = [self.free[homes, index] for index in range(self.free.shape[1] - 1, -1, -1)]

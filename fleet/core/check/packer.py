@@ -21,6 +21,7 @@ from fleet.core.model.effort import Effort
 from fleet.core.model.matching import PoolIndex
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.packing import packing
+from fleet.core.model.rule import Rules
 from fleet.core.model.unit import NodeClaim
 from fleet.core.snapshot.snapshot import MOST_NODES
 
@@ -29,12 +30,11 @@ _ABSENT = ""  # stands for all resources that no node of the member has, of whic
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """`parts`: (pods, requests of one, claim) of each component. `topology`: the label of which all nodes of the gang
-    must have one value; "" for none."""
+    """`parts`: (pods, requests of one, claim) of each component. `rules`: those that its nodes must keep."""
 
     unit: str
     parts: tuple[tuple[int, Amounts, NodeClaim], ...]
-    topology: str = ""
+    rules: Rules = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,13 @@ class _SizedGang:
 
     unit: str
     pods: tuple[EqualPods, ...]
-    topology: str
+    rules: Rules
     pools: frozenset[int]
+
+    @property
+    def confined(self) -> bool:
+        """Whether a rule keeps it from using all these pools together."""
+        return bool(self.rules)
 
 
 def first_unpackable(
@@ -95,11 +100,11 @@ class Packer:
     def takes(self, gang: Gang) -> bool:
         """Whether one gang fits the member alone."""
         sized = self.sized(gang)
-        return self._fits(sized.pods, sized.topology, sized.pools)
+        return self._fits(sized.pods, sized.rules, sized.pools)
 
-    def _fits_alone(self, pods: tuple[EqualPods, ...], topology: str, pools: frozenset[int]) -> bool:
+    def _fits_alone(self, pods: tuple[EqualPods, ...], rules: Rules, pools: frozenset[int]) -> bool:
         nodes = self.nodes(pools, pods)
-        return nodes.have_room_alone(pods) and nodes.put_gang(pods, topology)
+        return nodes.have_room_alone(pods) and nodes.put_gang(pods, rules)
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
@@ -125,7 +130,7 @@ class Packer:
             if count > 0:
                 kinds.append(EqualPods(count, self._size_of(requests), self._open_to(claim)))
         pools = kinds[0].pools if len(kinds) == 1 else frozenset[int]().union(*(kind.pools for kind in kinds))
-        return _SizedGang(gang.unit, _merged(kinds), gang.topology, pools)
+        return _SizedGang(gang.unit, _merged(kinds), gang.rules, pools)
 
     def _size(self, requests: Amounts) -> tuple[int, ...]:
         amounts = dict(requests.items_)
@@ -167,7 +172,7 @@ def _refused(nodes: NodeRows, coming: Sequence[_SizedGang], gangs: Sequence[_Siz
         return
     now, fitting, tries = _with(nodes, coming), list[_SizedGang](), BOUNDS.check_tries
     for gang in gangs:
-        if not now.put_gang(gang.pods, gang.topology):
+        if not now.put_gang(gang.pods, gang.rules):
             other = None
             able = nodes.have_room_alone(gang.pods)
             if able and not tries:
@@ -196,7 +201,7 @@ def _packed(nodes: NodeRows, coming: Sequence[_SizedGang], gangs: Sequence[_Size
 
 def _together(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
     kinds, after = _kinds(gangs), nodes.copy()
-    able = nodes.enough(kinds) and not any(gang.topology for gang in gangs)
+    able = nodes.enough(kinds) and not any(gang.confined for gang in gangs)
     return after if able and not any(after.put(kind) for kind in kinds) else None
 
 
@@ -207,7 +212,7 @@ def _one_by_one(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None
     order = _ordered(gangs)
     for _ in range(BOUNDS.check_orders):
         after = nodes.copy()
-        lost = [gang for gang in order if not after.put_gang(gang.pods, gang.topology)]
+        lost = [gang for gang in order if not after.put_gang(gang.pods, gang.rules)]
         if not lost:
             return after
         again = {gang.unit for gang in lost}
@@ -220,7 +225,7 @@ def _with(nodes: NodeRows, coming: Sequence[_SizedGang]) -> NodeRows:
     """The nodes once `coming` is there. A gang that does not fit takes the room that there is."""
     after = nodes.copy()
     for gang in _ordered(coming):
-        if not after.put_gang(gang.pods, gang.topology):
+        if not after.put_gang(gang.pods, gang.rules):
             for kind in gang.pods:
                 after.give_up(kind, after.put(kind))
     return after
@@ -228,7 +233,7 @@ def _with(nodes: NodeRows, coming: Sequence[_SizedGang]) -> NodeRows:
 
 def _proposed(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
     """The nodes after the packing that is proposed for all these pods, if it holds."""
-    if any(gang.topology for gang in gangs):
+    if any(gang.confined for gang in gangs):
         return None
     kinds = _kinds(gangs)
     takes = [nodes.usable(kind.pools).tolist() for kind in kinds]
@@ -260,6 +265,6 @@ def _ordered(gangs: Iterable[_SizedGang]) -> list[_SizedGang]:
     """Largest pods first; of gangs within one value of a label, with equal pods, the gang first that asks for most."""
 
     def size(gang: _SizedGang) -> tuple[list[tuple[int, ...]], list[int]]:
-        return [kind.size for kind in gang.pods], asked_by(gang.pods) if gang.topology else []
+        return [kind.size for kind in gang.pods], asked_by(gang.pods) if gang.confined else []
 
     return sorted(sorted(gangs, key=lambda gang: gang.unit), key=size, reverse=True)

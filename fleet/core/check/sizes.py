@@ -65,7 +65,7 @@ def _room(
     for key, unit in grown.items():
         before = {part.name: part.replicas for part in snapshot.units[key].components}
         parts = (replace(part, replicas=part.replicas - before[part.name]) for part in unit.components)
-        more.setdefault(unit.member or "", []).append(gang_of(replace(unit, components=tuple(parts), topology="")))
+        more.setdefault(unit.member or "", []).append(gang_of(replace(unit, components=tuple(parts), rules=())))
     if not more:
         return
     beside, names = gangs_in(started, starts), resources_of(snapshot)

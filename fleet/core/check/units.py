@@ -85,7 +85,7 @@ def gang_of(unit: Unit, *, hidden: bool = False) -> Gang:
     """A unit's pods; `hidden`: only the pods that the inventory does not show yet."""
     seen = dict(unit.visible) if hidden else {}
     parts = ((max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components)
-    return Gang(unit.id, tuple(parts), unit.topology)
+    return Gang(unit.id, tuple(parts), unit.rules)
 
 
 def gangs_in(snapshot: Snapshot, where: Mapping[str, str]) -> dict[str, list[Gang]]:

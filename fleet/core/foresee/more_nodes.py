@@ -34,8 +34,8 @@ def least(no: int, yes: int, works: Callable[[int], bool], hints: Iterable[int])
 
 def pools_that_help(snapshot: Snapshot, unit: Unit, most: int) -> list[tuple[int, MoreNodes]]:
     """One more node of each kind of pool that helps at all, with the least number that the gang needs."""
-    space = Space([unit.components], [unit.topology])
-    shape = space.shape(unit.components, unit.topology)
+    space = Space.of([unit])
+    shape = space.shape_of(unit)
     options: list[tuple[int, int, str, MoreNodes]] = []
     for name in sorted(snapshot.members):
         at = snapshot.members[name]

@@ -150,7 +150,7 @@ class ForwardNodes:
         """Whether a unit that waits would find its room. Nothing changes."""
         if not self._may_fit(unit):
             return False
-        if len(unit.components) == 1 and not unit.topology:
+        if len(unit.components) == 1 and not unit.confined:
             return True
         if not self.seat(unit):
             return False
@@ -230,7 +230,7 @@ class ForwardNodes:
         return tuple(parts)
 
     def _may_fit(self, unit: Unit) -> bool:
-        """Whether each part alone finds room: with one part and no topology, whether the gang does."""
+        """Whether each part alone finds room: with one part, where no rule confines it, whether the gang does."""
         parts = self._parts(unit)
         if parts is None:
             return False
@@ -245,21 +245,21 @@ class ForwardNodes:
 
     def _domains(self, unit: Unit) -> Sequence[frozenset[int] | None]:
         """The sets of pools that the gang may lie in whole, the fullest domain first; None is all pools."""
-        if not unit.topology:
+        if not unit.confined:
             return (None,)
-        domains: dict[str, list[int]] = {}
+        domains: dict[tuple[str, ...], list[int]] = {}
         for number, pool in enumerate(self._base.pools):
-            value = domain_of(pool, unit.topology)
-            if value:
-                domains.setdefault(value, []).append(number)
+            domain = tuple([domain_of(pool, rule.level) for rule in unit.rules])
+            if all(domain):
+                domains.setdefault(domain, []).append(number)
         room = {
-            value: tuple(
+            domain: tuple(
                 sum(vector[i] * len(nodes) for pool in pools for vector, nodes in self._homes[pool].items())
                 for i in range(len(self._names))
             )
-            for value, pools in domains.items()
+            for domain, pools in domains.items()
         }
-        return [frozenset(domains[value]) for value in sorted(domains, key=lambda value: (room[value], value))]
+        return [frozenset(domains[domain]) for domain in sorted(domains, key=lambda domain: (room[domain], domain))]
 
     def _fill(
         self,

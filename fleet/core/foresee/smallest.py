@@ -278,8 +278,8 @@ class _Search:
     def member(self) -> Change | None:
         """The member that takes the fewest words to change, of those that may have room: first members that have it,
         then members that could grow, then members where work could be told to leave."""
-        space = Space([self.unit.components], [self.unit.topology])
-        shape = space.shape(self.unit.components, self.unit.topology)
+        space = Space.of([self.unit])
+        shape = space.shape_of(self.unit)
         options: list[tuple[int, int, int, str, tuple[Lift, ...]]] = []
         for name in sorted(self.snapshot.members):
             at = self.snapshot.members[name]

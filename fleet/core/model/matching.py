@@ -143,11 +143,11 @@ def _union(sets: Iterable[int]) -> int:
     return union
 
 
-def domain_of(pool: Pool, topology: str) -> str:
+def domain_of(pool: Pool, level: str) -> str:
     """The value of a topology label on the nodes of this pool; "" for nodes without the label, which no gang that must
     lie within one value uses."""
     for key, value in pool.labels:
-        if key == topology:
+        if key == level:
             return value
     return pool.domain
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.rule import Rules
 
 LEAST_PRIORITY, MOST_PRIORITY = -(1 << 31), (1 << 31) - 1  # of a unit, as of a PriorityClass
 
@@ -181,7 +182,7 @@ class Unit:
     claim: Claim | None = None
     head: Nomination | None = None
     seats: tuple[Seat, ...] = ()  # of its visible pods; empty: the inventory does not say
-    topology: str = ""  # a node label: the whole gang must lie on nodes with one value of it (a rack); "": anywhere
+    rules: Rules = ()  # about where its pods stand together; empty: anywhere
     checkpoint_at: float | None = None  # its work up to then is not lost when it is evicted
     leaving_s: float = 0.0  # an eviction keeps its room for so long (notice and grace), and its work stands still
     leaving_at: float | None = None  # of an evicting unit: since when it leaves
@@ -199,3 +200,8 @@ class Unit:
     @property
     def pods(self) -> int:
         return sum(component.replicas for component in self.components)
+
+    @property
+    def confined(self) -> bool:
+        """Whether a rule keeps it from using all nodes of a member together."""
+        return bool(self.rules)

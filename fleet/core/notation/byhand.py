@@ -1,4 +1,4 @@
-"""The short forms for people: nodes by their count, gangs as "4x8", a tree by its leaves.
+"""The short forms for people: nodes by their count, gangs as "4x8", a rule by its label, a tree by its leaves.
 
 Each short form stands for a long one, and is turned into it before anything is decoded. Its own parts are checked here,
 so that an error names what was written and not what it stands for.
@@ -94,7 +94,7 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
         if not isinstance(item, Mapping):
             yield item, where
             continue
-        item = _gang(item, where)
+        item = _ruled(_gang(item, where), where)
         if "member" in item and "phase" not in item:
             item = {**item, "phase": Phase.PLACED.value}
         count = decode_value(int, item["count"], f"{where}.count") if "count" in item else None
@@ -133,6 +133,17 @@ def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     component = {"name": "worker", "replicas": replicas, "requests": {"pods": 1, **requests}}
     kept = {key: value for key, value in item.items() if key not in (*notations, "replicas")}
     return {**kept, "components": [component]}
+
+
+def _ruled(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """With the rule that `topology` stands for, as people and older versions write it."""
+    if "topology" not in item:
+        return item
+    if "rules" in item:
+        raise BadSnapshot([(f"{where}.topology", "says what rules say: give one of them")])
+    level = decode_value(str, item["topology"], f"{where}.topology")
+    kept = {key: value for key, value in item.items() if key != "topology"}
+    return {**kept, "rules": [{"level": level}] if level else []}
 
 
 def _named(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -87,6 +87,9 @@ def _units(data: object) -> dict[str, Unit]:
             raise BadSnapshot([(f"{where}.priority", problem)])
         if unit.walltime_s is not None and unit.walltime_s < 0:
             raise BadSnapshot([(f"{where}.walltime_s", f"{unit.walltime_s:g} is below zero")])
+        for number, rule in enumerate(unit.rules):
+            if not rule.level:
+                raise BadSnapshot([(f"{where}.rules[{number}].level", "is empty: it names a node label")])
         if unit.id in units:
             raise BadSnapshot([("units", f"{unit.id!r} is there twice")])
         units[unit.id] = unit

@@ -163,6 +163,7 @@ def _unit(made: _Maker) -> Json:
         "gang": {"type": "string", "pattern": GANG, "description": 'Short for components: "4x8" is 4 pods of 8 GPUs.'},
         "requests": {"$ref": "#/$defs/Amounts", "description": "Short for components: of each of `replicas` pods."},
         "replicas": {"type": "integer", "default": 1, "description": "How many pods ask for `requests`."},
+        "topology": {"type": "string", "description": "Short for rules: the level of the only one."},
         "count": {
             "type": "integer",
             "minimum": 0,
@@ -176,6 +177,7 @@ def _unit(made: _Maker) -> Json:
     unit["required"] = ["id"]
     unit["oneOf"] = [{"required": [name]} for name in ("components", "gang", "requests")]
     unit["dependentRequired"] = {"replicas": ["requests"]}
+    unit["not"] = {"required": ["rules", "topology"]}
     return {"$ref": "#/$defs/Unit"}
 
 

@@ -87,7 +87,8 @@ def _pod_grows(unit: Unit, target: Component) -> bool:
 def _probe(unit: Unit, target: Sequence[Component], anew: bool, now: float) -> Unit:
     """The pods that need room, as a waiting unit outside quota: the additional ones, or all of them `anew`."""
     had = {part.name.lower(): part for part in unit.components}
-    selectors = {pair for part in unit.components for pair in part.claim.node_selector if pair[0] == unit.topology}
+    levels = {rule.level for rule in unit.rules}
+    selectors = {pair for part in unit.components for pair in part.claim.node_selector if pair[0] in levels}
     pods: list[Component] = []
     for part in target:
         old = had.get(part.name.lower())
@@ -101,7 +102,7 @@ def _probe(unit: Unit, target: Sequence[Component], anew: bool, now: float) -> U
         tuple(pods),
         priority=unit.priority,
         enqueued_at=now,
-        topology="" if selectors else unit.topology,
+        rules=tuple(rule for rule in unit.rules if rule.level not in dict(selectors)),
     )
 
 

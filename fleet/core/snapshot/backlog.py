@@ -146,7 +146,7 @@ def lot_key(unit: Unit) -> Key:
         unit.leaf,
         unit.priority,
         unit.preemptible,
-        unit.topology,
+        unit.rules,
         tuple([(group.name, group.members) for group in unit.affinity_groups]) if unit.affinity_groups else (),
         tuple([(t.key, t.operator, t.value, t.effect) for t in unit.tolerations]) if unit.tolerations else (),
         unit.needs_kind,
@@ -178,7 +178,7 @@ def _moved(units: Sequence[Unit], leaving: Sequence[Unit], coming: Sequence[Unit
 
 def _count(holders: dict[Key, HeldUnits], tree: QuotaTree | None, unit: Unit, more: int) -> None:
     account, gang = unit.leaf if tree is None else account_of(tree, unit), gang_key(unit.components)
-    key = (account, gang, unit.leaf, unit.preemptible, unit.topology)
+    key = (account, gang, unit.leaf, unit.preemptible, unit.rules)
     known = holders.get(key)
     count = more + (known.count if known is not None else 0)
     if count:

@@ -43,8 +43,8 @@ def test_a_gang_that_does_not_fit_whole_changes_nothing() -> None:
 
 def test_a_gang_bound_to_a_rack_lies_in_one_rack_and_in_the_fullest_that_takes_it() -> None:
     racks = member("x").nodes(2, labels={"rack": "a"}).nodes(3, labels={"rack": "b"}).nodes(9)
-    gang = unit("a").gpus(8, pods=2).having(topology="rack").value
-    wide = unit("b").gpus(8, pods=4).having(topology="rack").value
+    gang = unit("a").gpus(8, pods=2).within("rack").value
+    wide = unit("b").gpus(8, pods=4).within("rack").value
     nodes = ForwardNodes(racks.value, [gang, wide])
     assert not nodes.fits(wide)
     assert nodes.seat(gang)

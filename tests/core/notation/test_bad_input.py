@@ -165,7 +165,8 @@ BASE: dict[str, Any] = json.loads("""
            {"id": "u", "leaf": "root/a", "requests": {"cpu": "500m", "nvidia.com/gpu": 3}, "replicas": 3,
             "priority": 5, "enqueued_at": 7, "affinity_groups": [{"name": "g", "members": ["x"]}]},
            {"id": "v", "gang": "1x8", "claim": {"member": "y", "until": 2000000}, "topology": "rack"},
-           {"id": "w", "leaf": "root/b/c", "gang": "9x8", "excluded": ["x"], "backoff_until": 50}],
+           {"id": "w", "leaf": "root/b/c", "gang": "9x8", "excluded": ["x"], "backoff_until": 50,
+            "rules": [{"level": "rack"}]}],
  "members": [{"name": "x", "nodes": [{"count": 2, "nvidia.com/gpu": 8, "cpu": "96", "labels": {"rack": "1"}}]},
              {"name": "y", "price": 3, "pools": [{"free": [[{"nvidia.com/gpu": 5, "pods": 9}, 3]], "domain": "d",
               "taints": [{"key": "k", "effect": "NoExecute"}]}], "kinds": ["batch/Job"]}]}

@@ -74,6 +74,21 @@ def test_requests_of_equal_pods_stand_for_one_component() -> None:
     assert [(c.replicas, c.requests["cpu"], c.requests["memory"]) for c in short.components] == [(2, 1000, 4 << 30)]
 
 
+@pytest.mark.parametrize("levels", [(), ("rack",)])
+def test_a_topology_is_short_for_the_one_rule_with_its_label(levels: tuple[str, ...]) -> None:
+    """Older versions wrote every rule so."""
+    rules = [{"level": level} for level in levels]
+    old, new = {**UNIT, "topology": "".join(levels)}, {**UNIT, "rules": rules}
+    short = written(units=[old])
+    assert short == written(units=[new])
+    assert [rule.level for rule in short.units["a"].rules] == list(levels)
+    [again] = encode_snapshot(short)["units"]
+    assert again.get("rules", []) == rules and "topology" not in again
+    for entry in (old, new):
+        VALIDATORS["Snapshot"].validate({"version": 1, "units": [entry]})
+    assert not VALIDATORS["Snapshot"].is_valid({"version": 1, "units": [{**old, **new}]})
+
+
 def test_a_count_makes_units_in_order() -> None:
     short = written(units=[{"id": "a", "gang": "1x1", "count": 10}, {"id": "b", "gang": "1x1", "count": 2}])
     assert list(short.units)[:2] == ["a-01", "a-02"]
@@ -129,6 +144,10 @@ UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
         ({"units": [{**UNIT, "count": 1}, {**UNIT, "id": "b", "count": MOST_COUNT}]}, "units[1].count"),
         ({"units": [{**UNIT, "id": "a-1"}, {**UNIT, "count": 1}]}, "units"),
         ({"units": [{**UNIT, "enqueued_at": 10**400}]}, "units[0].enqueued_at"),
+        ({"units": [{**UNIT, "topology": ["rack"]}]}, "units[0].topology"),
+        ({"units": [{**UNIT, "topology": "rack", "rules": []}]}, "units[0].topology"),
+        ({"units": [{**UNIT, "rules": [{"level": "rack"}, {"level": ""}]}]}, "units[0].rules[1].level"),
+        ({"units": [{**UNIT, "rules": [{"level": "rack", "most": 2}]}]}, "units[0].rules[0].most"),
         ({"members": [{"name": "x", "nodes": [], "pools": []}]}, "members[0].nodes"),
         ({"members": [{"name": "x", "nodes": {}}]}, "members[0].nodes"),
         ({"members": [{"name": "x", "nodes": [{"count": "two"}]}]}, "members[0].nodes[0].count"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
+from fleet.core.model.rule import PlacementRule
 from fleet.core.model.unit import (
     AffinityGroup,
     Claim,
@@ -94,7 +95,7 @@ ALIKE: dict[str, Any] = {  # another value for each field that a decision asks a
     "excluded": frozenset({"x"}),
     "avoid": frozenset({"y"}),
     "preferences": (("x", 1),),
-    "topology": "rack",
+    "rules": (PlacementRule("rack"),),
     "sizes": ElasticSizes((Component("worker", 2, Amounts()),), (("worker", 1),)),
     "held": True,
     "suspended": True,

@@ -13,6 +13,7 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.gang import Key, gang_key, node_claim_key
 from fleet.core.model.order import queue_order
 from fleet.core.model.reason import Code, Reason
+from fleet.core.model.rule import Rules
 from fleet.core.model.unit import Component, Unit
 from fleet.core.placement.candidates.candidate import Group
 from fleet.core.placement.candidates.eligibility import Nevers, Policies
@@ -73,7 +74,7 @@ class Grouping:
         self._snapshot = snapshot
         self._gangs: dict[Key, tuple[Component, ...]] = {}  # each distinct gang of the snapshot without a defect
         self._requests = Requests()
-        self._shapes: dict[tuple[Key, str], int] = {}
+        self._shapes: dict[tuple[Key, Rules], int] = {}
         self.reasons: dict[str, Reason] = {}
         self._later: list[UnitGroup] = []
         lots = self._sorted_out(now)
@@ -121,13 +122,13 @@ class Grouping:
         claims = {node_claim_key(part.claim): part.claim for components in gangs for part in components}
         first = tuple(Component("", 0, NOTHING, claims[key]) for key in sorted(claims) if key)
         units = (*(lot.units[0] for lot in lots), *(item.unit for item in held))
-        return Space([first, *gangs], {unit.topology for unit in units}, self._snapshot.members.values())
+        return Space([first, *gangs], {unit.rules for unit in units}, self._snapshot.members.values())
 
     def _group(self, lot: Lot, policies: Policies) -> Group:
         unit, tree = lot.units[0], self._snapshot.tree
-        alike = (lot.gang, unit.topology)
+        alike = (lot.gang, unit.rules)
         if alike not in self._shapes:
-            self._shapes[alike] = self.space.number(unit.components, unit.topology)
+            self._shapes[alike] = self.space.number(unit.components, unit.rules)
         return Group(
             units=lot.units,
             ids=lot.ids,

@@ -102,9 +102,8 @@ def _bars(pool: Pool, part: GangPart, space: Space) -> str:
         if taint is not None:
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) didn't match Pod's node affinity/selector"
-    if part.topology and not domains[part.topology - 1]:
-        return f"node(s) didn't have label {space.topologies[part.topology - 1]}"
-    return ""
+    without = (space.levels[level] for level in part.levels if not domains[level])
+    return next((f"node(s) didn't have label {label}" for label in without), "")
 
 
 def _listed(causes: Counter[str]) -> str:
@@ -185,7 +184,7 @@ def _what(part: GangPart, room: MemberRoom, space: Space, *, empty: bool) -> str
         f"{human(amount, name)} {_UNITS.get(name, name)}" for name, amount in space.pod_request(part).items()
     )
     free = "" if empty else " free"
-    within = f" within one {space.topologies[part.topology - 1]}" if part.topology else ""
+    within = " and".join(f" within one {space.levels[level]}" for level in part.levels)
     return f"{sizes}{free}{within}{_among(part, room)}" if sizes else NO_MATCH
 
 

@@ -29,7 +29,7 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.placement.candidates.eligibility import MemberChoice
 from fleet.core.placement.linked.classes import LeftOut, Units
 from fleet.core.placement.packing.room import MemberRoom, room_for
-from fleet.core.placement.packing.space import GangPart, Shape, Vector, slots
+from fleet.core.placement.packing.space import Domain, GangPart, Levels, Shape, Vector, confined, levels_of, slots
 from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, PassableSpan, Problem, Spread, Terms
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
@@ -114,7 +114,7 @@ def room_rows(
     for member in sorted(by_member):
         pools = _alike(profile.rooms[member])
         using = [_Use(counts) for _, counts in pools]
-        racks: dict[tuple[int, str], _Use] = {}
+        racks: dict[tuple[Levels, Domain], _Use] = {}
         for index in by_member[member]:
             lane = lanes[index]
             for part in shapes[lane.kind.shape]:
@@ -128,16 +128,16 @@ def room_rows(
             if not modelled or not domains[index]:
                 continue
             variables = spread(index, 1, len(domains[index]), lane.cap)
-            for variable, (name, counts) in zip(variables, domains[index], strict=True):
+            for variable, (domain, counts) in zip(variables, domains[index], strict=True):
                 for part in shapes[lane.kind.shape]:
-                    use = racks.setdefault((part.topology, name), _Use(counts))
+                    use = racks.setdefault((part.levels, domain), _Use(counts))
                     use.spreads.append((variable, part, part.replicas, lane.cap))
         for number, use in enumerate(using):
             more, cut = _pool_rows(f"{member}/{number}", use, profile)
             rows += more
             bounds |= cut
-        for (_, name), use in sorted(racks.items()):
-            more, cut = _pool_rows(f"{member}/{name}", use, profile)
+        for (_, domain), use in sorted(racks.items()):
+            more, cut = _pool_rows("/".join((member, *domain)), use, profile)
             rows += more
             bounds |= cut
     return tuple(rows), tuple(spreads), bounds
@@ -161,18 +161,18 @@ def _alike(room: MemberRoom) -> list[tuple[tuple[bool, ...], Mapping[Vector, int
     return list(found.items())
 
 
-def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, int]]]:
+def _domains(room: MemberRoom, shape: Shape) -> list[tuple[Domain, Mapping[Vector, int]]]:
     """The racks that could take one gang of a shape that must lie within one, with their nodes; none for others."""
-    if not shape or not shape[0].topology:
+    if not confined(shape):
         return []
-    racks: list[tuple[str, Mapping[Vector, int]]] = []
-    for name, ground in room.grounds(shape):
+    racks: list[tuple[Domain, Mapping[Vector, int]]] = []
+    for domain, ground in room.domains(levels_of(shape)):
         pools = [room.pools[index] for index in ground]
         if all(room_for(pools, part) >= part.replicas for part in shape):
             counts: Counter[Vector] = Counter()
             for pool in pools:
                 counts.update(pool.counts)
-            racks.append((name, counts))
+            racks.append((domain, counts))
     return racks
 
 

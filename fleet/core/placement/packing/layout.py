@@ -22,7 +22,7 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.packing import packing
 from fleet.core.model.unit import Phase
 from fleet.core.placement.packing.room import MemberRoom, committed, largest_first
-from fleet.core.placement.packing.space import Need, Shape, Space
+from fleet.core.placement.packing.space import Need, Shape, Space, confined
 from fleet.core.snapshot import Snapshot
 
 Coming = tuple[str, str, Shape]  # unit, member, pods that are committed but not seen
@@ -70,9 +70,9 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
     Gangs that must lie within a rack, and nodes that could be added, are not looked at."""
     pods: dict[tuple[Need, int], int] = {}
     for shape in shapes:
+        if confined(shape):
+            return None
         for part in shape:
-            if part.topology:
-                return None
             pods[part.need, part.node_claim] = pods.get((part.need, part.node_claim), 0) + part.replicas
     kinds = sorted(pods)
     homes: list[tuple[int, tuple[int, ...]]] = []  # pool and free vector of each node
@@ -106,7 +106,7 @@ def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[Me
     domains: dict[str, str] = {}
     for shape, alike in groupby(items, key=itemgetter(2)):
         units = [item[0] for item in alike]
-        if len(units) > 1 and len(shape) == 1 and not shape[0].topology:
+        if len(units) > 1 and len(shape) == 1 and not confined(shape):
             # equal pods, each onto the fullest node that takes it, lie the same all at once
             fit = room.fit((replace(shape[0], replicas=shape[0].replicas * len(units)),), devices)
             if fit is not None:
@@ -122,8 +122,8 @@ def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[Me
 
 
 def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
-    """The value of its topology label for each unit of `placed` (unit to member) that has one, where there is room."""
-    bound = {key: member for key, member in placed.items() if snapshot.units[key].topology}
+    """The domain of each unit of `placed` (unit to member) that must lie within one, where there is room."""
+    bound = {key: member for key, member in placed.items() if snapshot.units[key].confined}
     values: dict[str, str] = {}
     for name in sorted(set(bound.values())):
         units = [
@@ -131,11 +131,11 @@ def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
             for unit in snapshot.units.values()
             if (unit.member == name and unit.phase is not Phase.WAITING) or placed.get(unit.id) == name
         ]
-        space = Space((unit.components for unit in units), (unit.topology for unit in units))
+        space = Space.of(units)
         coming: list[Coming] = []
         for unit in units:
             new = unit.id in placed
-            shape = space.shape(unit.components, unit.topology) if new else committed(unit, space)
+            shape = space.shape_of(unit) if new else committed(unit, space)
             coming.append((unit.id, name, shape))
         layout = lay_out({name: MemberRoom.of(snapshot.members[name], space)}, coming, space)
         values.update((key, domain) for key, domain in layout.domains.items() if key in bound)

@@ -10,7 +10,7 @@ from fleet.core.placement.packing.space import Vector
 
 class PoolRoom:
     """Nodes alike for this decision: how many have which free vector. `takes`: by claim, whether the nodes take it;
-    `domains`: the domain of the nodes in each topology; `potential`: the nodes are not there yet."""
+    `domains`: the domain of the nodes at each level; `potential`: the nodes are not there yet."""
 
     __slots__ = ("_total", "counts", "domains", "keys", "potential", "takes")
 

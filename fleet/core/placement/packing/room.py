@@ -24,14 +24,24 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.refine import Home, RefineOutcome, refine
 from fleet.core.model.unit import Component, Unit
 from fleet.core.placement.packing.pool import PoolRoom
-from fleet.core.placement.packing.space import GangPart, Shape, Space, Vector, slots
+from fleet.core.placement.packing.space import (
+    Domain,
+    GangPart,
+    Levels,
+    Shape,
+    Space,
+    Vector,
+    confined,
+    levels_of,
+    slots,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     """A packing of a gang into one member. `pools`: after it; `broken`: the slots of 8, 4 and 2 devices that are broken
     by it, and the pods without devices that take room beside free ones; `potential`: its pods that wait for nodes that
-    an autoscaler must add; `domain`: of a gang that must lie within one."""
+    an autoscaler must add; `domain`: of a gang that must lie within one, a path of the values of its levels."""
 
     pools: tuple[PoolRoom, ...]
     broken: tuple[int, int, int, int]
@@ -42,7 +52,7 @@ class Fit:
 class MemberRoom:
     """Free room of one member. `version` grows with every change, so that answers about it can be kept."""
 
-    __slots__ = ("_grounds", "effort", "name", "pools", "version")
+    __slots__ = ("_domains", "effort", "name", "pools", "version")
 
     def __init__(self, name: str, pools: tuple[PoolRoom, ...], effort: Effort) -> None:
         """`effort`: of the searches of this decision (`Space.effort`)."""
@@ -50,7 +60,7 @@ class MemberRoom:
         self.pools = pools
         self.version = 0
         self.effort = effort
-        self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # grounds do not depend on free room
+        self._domains: dict[tuple[Levels, bool], list[tuple[Domain, list[int]]]] = {}  # none depends on free room
 
     @staticmethod
     def of(member: Member, space: Space) -> MemberRoom:
@@ -88,7 +98,7 @@ class MemberRoom:
     def with_pools(self, pools: tuple[PoolRoom, ...]) -> MemberRoom:
         """The same member with other room in its pools."""
         made = MemberRoom(self.name, pools, self.effort)
-        made._grounds = self._grounds
+        made._domains = self._domains
         return made
 
     def slots(self, part: GangPart) -> int:
@@ -99,26 +109,22 @@ class MemberRoom:
         """At most how many gangs of this shape the nodes that are there would take if all of them were its."""
         return sum(
             min((room_for([self.pools[index] for index in ground], part) // part.replicas for part in shape), default=0)
-            for _, ground in self.grounds(shape)
+            for _, ground in self.domains(levels_of(shape))
         )
 
-    def grounds(self, shape: Shape, *, potential: bool = False) -> list[tuple[str, list[int]]]:
-        """The pools, by index, that a gang may use together: of each domain, by name, where it must lie within one;
-        else all, as one ground without a name."""
-        topology = shape[0].topology if shape else 0
-        key = (topology, potential)
-        if key not in self._grounds:
-            self._grounds[key] = self._make_grounds(topology, potential)
-        return self._grounds[key]
+    def domains(self, levels: Levels, *, potential: bool = False) -> list[tuple[Domain, list[int]]]:
+        """Each domain of these levels with its pools, by index, which a gang that lies within one may use together. The
+        whole member is the one domain of no level."""
+        key = (levels, potential)
+        if key not in self._domains:
+            self._domains[key] = self._split(levels, potential)
+        return self._domains[key]
 
-    def _make_grounds(self, topology: int, potential: bool) -> list[tuple[str, list[int]]]:
-        usable = [index for index, pool in enumerate(self.pools) if potential or not pool.potential]
-        if not topology:
-            return [("", usable)]
-        found: dict[str, list[int]] = {}
-        for index in usable:
-            domain = self.pools[index].domains[topology - 1]
-            if domain:
+    def _split(self, levels: Levels, potential: bool) -> list[tuple[Domain, list[int]]]:
+        found: dict[Domain, list[int]] = {} if levels else {(): []}
+        for index, pool in enumerate(self.pools):
+            domain = tuple([pool.domains[level] for level in levels])
+            if all(domain) and (potential or not pool.potential):
                 found.setdefault(domain, []).append(index)
         return sorted(found.items())
 
@@ -129,23 +135,24 @@ class MemberRoom:
         for domain, ground in self._fullest_first(shape, potential, whole=True):
             fit = self._pack(shape, devices, ground)
             if fit is not None and (best is None or fit.potential < best.potential):
-                best = replace(fit, domain=domain) if domain else fit
+                best = replace(fit, domain="/".join(domain)) if domain else fit
                 if not fit.potential:
                     break
         return best
 
-    def _fullest_first(self, shape: Shape, potential: bool, *, whole: bool = False) -> list[tuple[str, list[int]]]:
-        """The grounds by what is free of what the gang asks for; `whole`: without those that have too little in all."""
-        grounds = self.grounds(shape, potential=potential)
-        if not shape or not shape[0].topology:
-            return grounds
+    def _fullest_first(self, shape: Shape, potential: bool, *, whole: bool = False) -> list[tuple[Domain, list[int]]]:
+        """The domains that a gang may lie in, by what is free of what it asks for; `whole`: without those that have too
+        little in all."""
+        domains = self.domains(levels_of(shape), potential=potential)
+        if not confined(shape):
+            return domains
         asked: dict[int, int] = {}
         for part in shape:
             for index, amount in part.need:
                 asked[index] = asked.get(index, 0) + amount * part.replicas
         order = sorted(asked.items())
-        rows: list[tuple[tuple[int, ...], str, list[int]]] = []
-        for name, ground in grounds:
+        rows: list[tuple[tuple[int, ...], Domain, list[int]]] = []
+        for domain, ground in domains:
             free = self.pools[ground[0]].total
             if len(ground) > 1:
                 totals = [total for number in ground if (total := self.pools[number].total)]
@@ -156,9 +163,9 @@ class MemberRoom:
                 if whole and free[index] < amount:
                     break
             else:
-                rows.append((tuple([free[index] for index, _ in order]), name, ground))
+                rows.append((tuple([free[index] for index, _ in order]), domain, ground))
         rows.sort()
-        return [(name, ground) for _, name, ground in rows]
+        return [(domain, ground) for _, domain, ground in rows]
 
     def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
         draft = _Draft(self.pools, ground, devices)
@@ -371,7 +378,7 @@ def committed(unit: Unit, space: Space) -> Shape:
         Component(part.name, max(0, part.replicas - max(0, visible.get(part.name, 0))), part.requests, part.claim)
         for part in unit.components
     )
-    return space.shape(hidden, unit.topology)
+    return space.shape(hidden, unit.rules)
 
 
 def _total(shape: Shape, space: Space) -> Vector:
@@ -387,6 +394,6 @@ def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> lis
     for _, _, shape in items:
         if id(shape) not in sizes:
             pods = tuple(space.size(part.need) for part in shape)
-            sizes[id(shape)] = (*pods, _total(shape, space) if shape and shape[0].topology else ())
+            sizes[id(shape)] = (*pods, _total(shape, space) if confined(shape) else ())
     items.sort(key=lambda item: sizes[id(item[2])], reverse=True)
     return items

@@ -1,4 +1,4 @@
-"""The resources, claims and topologies of one decision, and gangs as shapes over them.
+"""The resources, claims and levels of one decision, and gangs as shapes over them.
 
 Names are turned into numbers once for each distinct gang, so that packing adds and compares small tuples. Gangs that
 ask for the same have one shape, whatever their components are called. Users write the names, so none of them makes the
@@ -16,25 +16,40 @@ from fleet.core.model.effort import Effort
 from fleet.core.model.matching import PoolIndex, domain_of, pool_takes
 from fleet.core.model.member import Member, Pool, Taint
 from fleet.core.model.refine import UNBOUNDED, Need, Vector, slots
-from fleet.core.model.unit import Component, NodeClaim
+from fleet.core.model.rule import Rules
+from fleet.core.model.unit import Component, NodeClaim, Unit
 
-__all__ = ["UNBOUNDED", "GangPart", "Need", "Shape", "Space", "Vector", "slots"]
+__all__ = ["UNBOUNDED", "GangPart", "Need", "Shape", "Space", "Vector", "confined", "levels_of", "slots"]
+
+
+Levels = tuple[int, ...]
+Domain = tuple[str, ...]  # the value of each of some levels
 
 
 @dataclass(frozen=True, slots=True)
 class GangPart:
-    """Equal pods of a gang: how many, what each needs, and which claim they carry. `topology` is the gang's, the same
-    in all its parts: 0 is anywhere, n that the whole gang lies within one value of the n-th topology of its Space.
-    `absent`: what each asks for of resources that no node has, which stand in `need` as the last resource."""
+    """Equal pods of a gang: how many, what each needs, and which claim they carry. `levels`: the numbers of the levels
+    of its Space within one domain of which the whole gang lies, the same in all its parts; () is anywhere. `absent`:
+    what each asks for of resources that no node has, which stand in `need` as the last resource."""
 
     replicas: int
     need: Need
     node_claim: int
-    topology: int = 0
+    levels: Levels = ()
     absent: tuple[tuple[str, int], ...] = ()
 
 
 Shape = tuple[GangPart, ...]  # of a gang: its parts, largest first
+
+
+def levels_of(shape: Shape) -> Levels:
+    """The levels within one domain of which a gang lies whole."""
+    return shape[0].levels if shape else ()
+
+
+def confined(shape: Shape) -> bool:
+    """Whether a rule keeps the gang from using all nodes of a member together."""
+    return bool(levels_of(shape))
 
 
 _ABSENT = "(a resource that no node has)"
@@ -46,18 +61,18 @@ def _labelled(pool: Pool) -> _Labelled:
 
 
 class Space:
-    """The resources, claims and topologies of one decision, and shapes by number. Resources are ordered devices first
+    """The resources, claims and levels of one decision, and shapes by number. Resources are ordered devices first
     (names with a "/"), then by name, so that comparing vectors compares free devices first."""
 
     def __init__(
         self,
         gangs: Iterable[tuple[Component, ...]],
-        topologies: Iterable[str] = (),
+        rules: Iterable[Rules] = (),
         members: Iterable[Member] | None = None,
     ) -> None:
         """`gangs`: the components of every unit that this decision may ask about, each distinct one at least once;
-        `topologies`: the labels that any of them must lie within one value of; `members`: all that this decision is
-        about. None: not known, so no claims are alike, and any node may have any resource."""
+        `rules`: those of each of them; `members`: all that this decision is about. None: not known, so no claims are
+        alike, and any node may have any resource."""
         names: set[str] = set()
         claims: dict[NodeClaim, None] = {NodeClaim(): None}
         for components in gangs:
@@ -81,8 +96,8 @@ class Space:
             )
         else:
             self._number(claims, list(dict.fromkeys(map(_labelled, pools))))
-        self.topologies: tuple[str, ...] = tuple(sorted({name for name in topologies if name}))
-        self._topology_index = {name: number for number, name in enumerate(self.topologies, 1)} | {"": 0}
+        self.levels: tuple[str, ...] = tuple(sorted({rule.level for one in rules for rule in one}))
+        self._level_index = {level: number for number, level in enumerate(self.levels)}
         self.shapes: list[Shape] = []
         self.effort = Effort()
         self._by_shape: dict[Shape, int] = {}
@@ -104,16 +119,25 @@ class Space:
         for place, pool in enumerate(pools):
             self._takes[pool] = tuple([bool(able >> place & 1) for able in takes])
 
-    def number(self, components: Iterable[Component], topology: str = "") -> int:
+    @staticmethod
+    def of(units: Sequence[Unit]) -> Space:
+        """The space of these units, whatever the members have."""
+        return Space([unit.components for unit in units], [unit.rules for unit in units])
+
+    def number(self, components: Iterable[Component], rules: Rules = ()) -> int:
         """The number of a gang's shape; gangs that differ in names of components only share it."""
-        shape = self.shape(components, topology)
+        shape = self.shape(components, rules)
         number = self._by_shape.setdefault(shape, len(self.shapes))
         if number == len(self.shapes):
             self.shapes.append(shape)
         return number
 
-    def shape(self, components: Iterable[Component], topology: str = "") -> Shape:
-        within = self._topology_index[topology]
+    def shape_of(self, unit: Unit) -> Shape:
+        """The shape of the whole unit."""
+        return self.shape(unit.components, unit.rules)
+
+    def shape(self, components: Iterable[Component], rules: Rules = ()) -> Shape:
+        levels = tuple([self._level_index[rule.level] for rule in rules])
         parts: dict[tuple[Need, int, tuple[tuple[str, int], ...]], int] = {}
         for component in components:
             wanted = [(name, amount) for name, amount in component.requests.items_ if amount > 0]
@@ -124,7 +148,7 @@ class Space:
             key = (tuple(need), self._node_claim_index[component.claim], absent)
             parts[key] = parts.get(key, 0) + max(0, component.replicas)
         whole = [
-            GangPart(replicas, need, claim, within, absent)
+            GangPart(replicas, need, claim, levels, absent)
             for (need, claim, absent), replicas in parts.items()
             if replicas
         ]
@@ -142,12 +166,12 @@ class Space:
         return tuple([have.get(name, 0) for name in self.resources])
 
     def traits(self, pool: Pool) -> tuple[tuple[bool, ...], tuple[str, ...]]:
-        """Return which claims may use the nodes of a pool, and the domain of each topology in which they lie."""
+        """Return which claims may use the nodes of a pool, and the domain of each level in which they lie."""
         labelled = _labelled(pool)
         takes = self._takes.get(labelled)
         if takes is None:
             takes = self._takes[labelled] = tuple([pool_takes(pool, claim) for claim in self.node_claims])
-        return takes, tuple([domain_of(pool, topology) for topology in self.topologies])
+        return takes, tuple([domain_of(pool, level) for level in self.levels])
 
     def size(self, need: Need) -> Vector:
         vector = [0] * len(self.resources)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.plan import Said, VictimSearch
 from fleet.core.placement.candidates.candidate import Candidate
-from fleet.core.placement.packing.space import Shape
+from fleet.core.placement.packing.space import Shape, confined
 from fleet.core.placement.preemption.search import Deal, Tries, VictimChoice, needed, promising
 from fleet.core.placement.preemption.state import EvictableWork, PreemptionState, Work
 from fleet.core.placement.preemption.victims import PreemptorGroup, VictimQuestion, VictimSolver, question, sound
@@ -120,7 +120,7 @@ class JointSearch:
         classes: dict[object, list[int]] = {}
         for gang, candidate in enumerate(self.candidates):
             shape, unit = self.before.space.shapes[candidate.shape], candidate.unit
-            alone = gang if shape and shape[0].topology else -1
+            alone = gang if confined(shape) else -1
             rank = (unit.leaf, candidate.tier, unit.priority)
             classes.setdefault((candidate.shape, candidate.eligibility.number, rank, alone), []).append(gang)
         return list(classes.values())

@@ -22,7 +22,7 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.plan import Said, Stage
 from fleet.core.model.unit import Seat, Unit
 from fleet.core.placement.candidates.candidate import Candidate
-from fleet.core.placement.packing.space import Need, Vector
+from fleet.core.placement.packing.space import Levels, Need, Vector, confined, levels_of
 from fleet.core.placement.preemption.state import EvictableWork, Lacking, PreemptionState, Work, freeing
 from fleet.core.placement.problem import Answer, Demand, FreedRow, SiteNodes, Solver, Victim, VictimProblem
 
@@ -57,7 +57,7 @@ class Site:
         site: int,
         member: Member,
         victims: Sequence[tuple[int, Unit]],
-        topology: int,
+        levels: Levels,
         mixed: bool,
     ) -> None:
         self._space = state.space
@@ -65,7 +65,7 @@ class Site:
         self._member = member
         # By number of the victim; -1 for units that leave in any case.
         self._going = [*((-1, unit) for unit in state.leaving.get(member.name, ())), *victims]
-        self._topology = topology
+        self._levels = levels
         self.bounds: set[str] = set()
         self._alone_max = BOUNDS.alone_nodes if mixed else 0
         self._traits = [self._of(pool) for pool in member.pools]
@@ -118,7 +118,8 @@ class Site:
 
     def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str]:
         takes, domains = self._space.traits(pool)
-        return takes, domains[self._topology - 1] if self._topology else ""
+        domain = [domains[level] for level in self._levels]
+        return takes, "/".join(domain) if all(domain) else ""
 
 
 TOGETHER_PART = 0.7  # of the time, for those
@@ -208,7 +209,7 @@ def question(
     """Return the question over all these members, or over as many of `sites` as make it small enough to ask. `answer`:
     the victims of a known answer in `members`."""
     shapes = [state.space.shapes[gang.candidates[0].shape] for gang in wanting]
-    if len({shape[0].topology for shape in shapes if shape and shape[0].topology}) > 1:
+    if len({levels_of(shape) for shape in shapes if confined(shape)}) > 1:
         return VictimQuestion([], None)
     lacking = _lacking(state, [candidate for gang in wanting for candidate in gang.candidates])
     needed = {work.unit.id for work in answer}
@@ -251,7 +252,7 @@ def _question_about(
         victims.append(Victim(not work.borrows, work.lost, site, by[work.unit.id]))
     demands = [Demand(-1, part.replicas, part.need, part.node_claim, gang=gang) for gang, part in parts]
     kinds = {(demand.need, demand.node_claim) for demand in demands}
-    topology = max((part.topology for _, part in parts), default=0)
+    levels = max((part.levels for _, part in parts), default=())
     places: list[SiteNodes] = []
     bounds: set[str] = set()
     for site, name in enumerate(sites):
@@ -259,7 +260,7 @@ def _question_about(
         others = beside(state, site, name, there)
         demands += others
         mixed = bool(others) or len(kinds) > 1
-        nodes = Site(state, site, state.members[name], there, topology, mixed)
+        nodes = Site(state, site, state.members[name], there, levels, mixed)
         places += nodes.places()
         bounds |= nodes.bounds
         if len(demands) * len(places) > BOUNDS.cells:
@@ -272,7 +273,7 @@ def _question_about(
         tuple(demands),
         gangs,
         tuple(len(alike.candidates) for alike in wanting),
-        tuple(sorted({gang for gang, part in parts if part.topology})),
+        tuple(sorted({gang for gang, part in parts if part.levels})),
         hint=tuple(number for number, work in enumerate(works) if work.unit.id in needed),
     )
     return VictimQuestion(works, problem, frozenset(bounds))

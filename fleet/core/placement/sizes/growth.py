@@ -51,7 +51,7 @@ class Growth:
     def _may_start_larger(self, unit: Unit) -> bool:
         """Whether a unit may start with more than its least: not where all of it must lie in one domain, which the
         member chooses."""
-        return bool(unit.sizes and unit.sizes.whole) and not unit.topology and unit.member not in self._closed
+        return bool(unit.sizes and unit.sizes.whole) and not unit.confined and unit.member not in self._closed
 
     def of(self, unit: Unit) -> Replicas:
         """The replicas of its components, of those that grow."""

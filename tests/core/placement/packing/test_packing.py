@@ -19,6 +19,7 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.member import Taint
 from fleet.core.model.packing import Counts, PackingProposal, Vector, packing
 from fleet.core.model.plan import Plan
+from fleet.core.model.rule import PlacementRule, Rules
 from fleet.core.placement.packing.layout import lay_out, packed_anew
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Shape, Space
@@ -143,10 +144,10 @@ def laid_out(rooms: MemberRoom, shapes: Sequence[Shape], space: Space) -> tuple[
     return layout.lost.get("x", ())
 
 
-def shapes_of(sizes: Sequence[int], topology: str = "") -> tuple[list[Shape], Space]:
+def shapes_of(sizes: Sequence[int], rules: Rules = ()) -> tuple[list[Shape], Space]:
     gangs = [unit(f"u{number}").gpus(gpus).value.components for number, gpus in enumerate(sizes)]
-    space = Space(gangs, {topology})
-    return [space.shape(gang, topology) for gang in gangs], space
+    space = Space(gangs, {rules})
+    return [space.shape(gang, rules) for gang in gangs], space
 
 
 def test_a_layout_leaves_nothing_out_that_some_packing_has_room_for() -> None:
@@ -161,7 +162,7 @@ def test_nodes_that_could_be_added_and_gangs_bound_to_a_rack_are_not_packed_anew
     assert packed_anew(MemberRoom.of(crammed().value, space), shapes, space) is not None
     grows = member("x").nodes(4, free_gpu=6).could_add(4, free_gpu=7).value
     assert packed_anew(MemberRoom.of(grows, space), shapes, space) is None
-    shapes, space = shapes_of((5, 3, 3, 2) * 4, "rack")
+    shapes, space = shapes_of((5, 3, 3, 2) * 4, (PlacementRule("rack"),))
     assert packed_anew(MemberRoom.of(crammed().value, space), shapes, space) is None
     large = crammed().nodes(BOUNDS.packing_nodes, free_gpu=8).value
     shapes, space = shapes_of((1,))

@@ -16,6 +16,7 @@ from fleet.core.check.packer import Gang, first_unpackable
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.refine import Home, RefineOutcome, refine
+from fleet.core.model.rule import PlacementRule, Rules
 from fleet.core.model.unit import Component, NodeClaim
 from fleet.core.placement.packing.pool import PoolRoom
 from fleet.core.placement.packing.room import Fit, MemberRoom
@@ -24,6 +25,7 @@ from tests.builders import GPU, amounts
 from tests.core.placement.packing.verifier import packs
 
 RACK = "rack"
+RULES = {name: tuple(PlacementRule(level) for level in name.split()) for name in ("", RACK, "model", "rack model")}
 H800 = NodeClaim(node_selector=(("model", "H800"),))
 
 
@@ -42,11 +44,11 @@ def gang(*parts: tuple[int, int] | tuple[int, int, NodeClaim]) -> tuple[Componen
 
 
 def fitted(
-    member: Member, components: tuple[Component, ...], topology: str = "", *, potential: bool = False
+    member: Member, components: tuple[Component, ...], rules: Rules = (), *, potential: bool = False
 ) -> tuple[Fit | None, MemberRoom]:
-    space = Space([components], [topology])
+    space = Space([components], [rules])
     room = MemberRoom.of(member, space)
-    return room.fit(space.shape(components, topology), space.devices, potential=potential), room
+    return room.fit(space.shape(components, rules), space.devices, potential=potential), room
 
 
 def total(room: tuple[Any, ...]) -> int:
@@ -81,11 +83,11 @@ FREE = st.lists(
 )
 
 
-def exhaustive(member: Member, components: tuple[Component, ...], topology: str) -> bool:
+def exhaustive(member: Member, components: tuple[Component, ...], rules: Rules) -> bool:
     """Whether there is any packing at all."""
-    racks = ("r1", "r2") if topology else ("",)
-    for rack in racks:
-        pools = [p for p in member.pools if not rack or dict(p.labels)[RACK] == rack]
+    for first in member.pools:
+        alike = [(rule.level, dict(first.labels)[rule.level]) for rule in rules]
+        pools = [p for p in member.pools if all(label in p.labels for label in alike)]
         nodes = [(vector, p) for p in pools for vector, count in p.free for _ in range(count)]
         free = tuple(tuple(vector[name] for name in (GPU, "cpu", "pods")) for vector, _ in nodes)
         pods = tuple(
@@ -102,18 +104,18 @@ def exhaustive(member: Member, components: tuple[Component, ...], topology: str)
 
 
 @settings(max_examples=250, deadline=None)
-@given(worlds(), st.sampled_from(("", RACK)))
+@given(worlds(), st.sampled_from(list(RULES.values())))
 def test_a_small_gang_fits_exactly_when_some_packing_exists(
-    world: tuple[Member, tuple[Component, ...]], topology: str
+    world: tuple[Member, tuple[Component, ...]], rules: Rules
 ) -> None:
     member, components = world
-    fit, before = fitted(member, components, topology)
-    assert (fit is not None) == exhaustive(member, components, topology)
+    fit, before = fitted(member, components, rules)
+    assert (fit is not None) == exhaustive(member, components, rules)
     if fit is not None:
         asked = sum(c.requests[GPU] * c.replicas for c in components)
         assert total(before.pools) - total(fit.pools) == asked
         changed = [now for was, now in zip(before.pools, fit.pools, strict=True) if was.counts != now.counts]
-        assert not topology or len({p.domains for p in changed}) == 1
+        assert not rules or len({p.domains for p in changed}) == 1
         for was, now in zip(before.pools, fit.pools, strict=True):
             assert sum(was.counts.values()) == sum(now.counts.values())
             assert now.keys == sorted(now.counts)
@@ -121,13 +123,13 @@ def test_a_small_gang_fits_exactly_when_some_packing_exists(
 
 
 @settings(max_examples=250, deadline=None)
-@given(worlds(), st.sampled_from(("", RACK)))
+@given(worlds(), st.sampled_from(list(RULES.values())))
 def test_the_checkers_packer_agrees_with_trying_everything(
-    world: tuple[Member, tuple[Component, ...]], topology: str
+    world: tuple[Member, tuple[Component, ...]], rules: Rules
 ) -> None:
     member, components = world
-    gang_ = Gang("g", tuple((c.replicas, c.requests, c.claim) for c in components), topology)
-    assert (not first_unpackable(member, [], [gang_])) == exhaustive(member, components, topology)
+    gang_ = Gang("g", tuple((c.replicas, c.requests, c.claim) for c in components), rules)
+    assert (not first_unpackable(member, [], [gang_])) == exhaustive(member, components, rules)
 
 
 @settings(max_examples=200, deadline=None)
