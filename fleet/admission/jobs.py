@@ -26,7 +26,7 @@ from fleet.admission.wishes import asked_of_job
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import BrokenRule, Interpreter, Template
 from fleet.kinds.sizes import declared_size
-from fleet.kinds.topology import topologies
+from fleet.kinds.topology import rules_asked
 from fleet.values.names import qualified_name_problems
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, quantity
@@ -145,7 +145,7 @@ def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cau
             said = at(body, "metadata", "annotations", ANNOTATION_SIZE)
             return [invalid(f"metadata.annotations[{ANNOTATION_SIZE}]", said, str(error))]
         causes: list[Cause] = [cause for template in templates for cause in _template(template)]
-        causes += _topology(body, templates)
+        causes += _rules(body, templates)
         if not causes and sum(template.replicas for template in templates) == 0:
             causes += _no_pods(interpreter, field, body, sized=sized)
         return causes
@@ -166,10 +166,11 @@ def _no_pods(interpreter: Interpreter, field: str, body: Body, *, sized: bool) -
         yield required(field, "a job has at least one pod")
 
 
-def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
+def _rules(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
     """A gang lies within one value of one label, if it names any."""
-    fields = topologies(body, templates)
-    for number, (key, field) in enumerate(fields.items()):
+    fields = rules_asked(body, templates)
+    for number, (rule, field) in enumerate(fields.items()):
+        key = rule.level
         if not all(template.own for template in templates):
             yield invalid(field, key, "the pods of this kind have no template that could keep them together")
         problems = qualified_name_problems(key)
@@ -177,7 +178,7 @@ def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
             yield invalid(field, key, "; ".join(problems))
         elif number:
             yield invalid(
-                field, key, f"a job has one topology for all its pods, and names {next(iter(fields))} already"
+                field, key, f"a job has one topology for all its pods, and names {next(iter(fields)).level} already"
             )
 
 

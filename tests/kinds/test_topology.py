@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from fleet.core.model.rule import PlacementRule
 from fleet.kinds import interpreter_of
-from fleet.kinds.topology import topologies, within
+from fleet.kinds.topology import rules_asked, within
 
 RACK = "topology.kubernetes.io/rack"
 Body = dict[str, Any]
@@ -31,7 +32,8 @@ def job(own: Body | None = None, **templates: Body) -> Body:
 def named(body: Body) -> dict[str, str]:
     interpreter = interpreter_of(body["apiVersion"], body["kind"])
     assert interpreter is not None
-    return topologies(body, interpreter.templates(body))
+    fields = rules_asked(body, interpreter.templates(body))
+    return {rule.level: field for rule, field in fields.items()}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_pods_require_each_others_rack_and_prefer_the_one_with_room() -> None:
     body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"] = own
     interpreter = interpreter_of("kubeflow.org/v1", "PyTorchJob")
     assert interpreter is not None
-    changed = within(body, interpreter.templates(body), RACK, "r7", {"fleet.io/binding": "b"})
+    changed = within(body, interpreter.templates(body), PlacementRule(RACK), {RACK: "r7"}, {"fleet.io/binding": "b"})
     together = {"labelSelector": {"matchLabels": {"fleet.io/binding": "b"}}, "topologyKey": RACK}
     there = {"matchExpressions": [{"key": RACK, "operator": "In", "values": ["r7"]}]}
     specs = changed["spec"]["pytorchReplicaSpecs"]
@@ -86,5 +88,5 @@ def test_a_batch_job_has_its_template_elsewhere_and_may_have_no_rack_to_prefer()
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}}
     interpreter = interpreter_of("batch/v1", "Job")
     assert interpreter is not None
-    changed = within(body, interpreter.templates(body), RACK, "", {"a": "b"})
+    changed = within(body, interpreter.templates(body), PlacementRule(RACK), {}, {"a": "b"})
     assert list(changed["spec"]["template"]["spec"]["affinity"]) == ["podAffinity"]

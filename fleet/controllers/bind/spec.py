@@ -12,9 +12,11 @@ from fleet.admission.selecting import of_namespace, policy_reference
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, from_body
 from fleet.bindings.conditions import condition, drop_condition, set_condition
+from fleet.bindings.rules import annotated
 from fleet.core.model.charge import beyond
+from fleet.core.model.rule import Rules
 from fleet.kinds import interpreter_of
-from fleet.kinds.topology import topologies
+from fleet.kinds.topology import rules_asked
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import (
@@ -165,7 +167,7 @@ def _settle_metadata(binding: Body, inputs: BindingInputs) -> None:
         (ANNOTATION_NOTICE, _either(inputs, ANNOTATION_NOTICE) if inputs.gang else ""),
         (ANNOTATION_BACKOFF_LIMIT, _either(inputs, ANNOTATION_BACKOFF_LIMIT) if inputs.gang else ""),
         (ANNOTATION_CHECKPOINT, b.annotation(inputs.body, ANNOTATION_CHECKPOINT)),
-        (ANNOTATION_TOPOLOGY, _topology(inputs)),
+        (ANNOTATION_TOPOLOGY, annotated(_rules(inputs))),
         (ANNOTATION_WALLTIME, _walltime(inputs)),
     ):
         if text:
@@ -183,11 +185,11 @@ def _settle_metadata(binding: Body, inputs: BindingInputs) -> None:
             labels.pop(name, None)
 
 
-def _topology(inputs: BindingInputs) -> str:
-    """The node label that the job's pods must share a value of; admission lets it name one."""
+def _rules(inputs: BindingInputs) -> Rules:
+    """The rules that the job asks for; admission lets it ask for one."""
     body = inputs.body
     interpreter = interpreter_of(body["apiVersion"], body["kind"]) if inputs.gang else None
-    return next(iter(topologies(body, interpreter.templates(body))), "") if interpreter is not None else ""
+    return tuple(rules_asked(body, interpreter.templates(body)))[:1] if interpreter is not None else ()
 
 
 def _walltime(inputs: BindingInputs) -> str:

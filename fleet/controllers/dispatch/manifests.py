@@ -13,6 +13,7 @@ from fleet.bindings import binding as b
 from fleet.bindings import preserved
 from fleet.bindings.components import components_of
 from fleet.bindings.matching import ClusterFields
+from fleet.bindings.rules import chosen_domain, rules_of
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
 from fleet.controllers.dispatch.jobsize import fitted
@@ -28,12 +29,10 @@ from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping
 from fleet.wellknown import (
     ANNOTATION_AVOIDED,
-    ANNOTATION_DOMAIN,
     ANNOTATION_GANG,
     ANNOTATION_HASH,
     ANNOTATION_JOB,
     ANNOTATION_ROOM,
-    ANNOTATION_TOPOLOGY,
     ANNOTATION_USERS,
     ATTEMPT,
     LABEL_BINDING,
@@ -98,11 +97,9 @@ def _manifest(
         bare = {name: value for name, value in source.items() if name != "status"}  # not changed below: copied
         charged = components_of(binding)
         changed = overridden(fitted(bare, interpreter, charged), source, cluster, policies)
-        topology = b.annotation(binding, ANNOTATION_TOPOLOGY)
-        if topology:
+        for rule in rules_of(binding):
             own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
-            domain = b.annotation(binding, ANNOTATION_DOMAIN)
-            changed = within(changed, interpreter.templates(changed), topology, domain, own)
+            changed = within(changed, interpreter.templates(changed), rule, chosen_domain(binding), own)
         if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
             changed = gated(changed, interpreter.templates(changed))
         state = preserved.state_of(binding)

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from fleet.controllers.dispatch.adopting import job_of
+from fleet.core.model.rule import PlacementRule
 from fleet.kinds import interpreter_of
 from fleet.kinds.gangs import BY_NAME, marked
 from fleet.kinds.gates import gated
@@ -246,7 +247,8 @@ def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote(sched
     template = next(iter(job["spec"]["pytorchReplicaSpecs"].values()))["template"]
     plain = interpreter_of(job["apiVersion"], job["kind"])
     assert plain is not None
-    sent = within(plain.stamp(job, labels, {}), plain.templates(job), "rack", "r1", {LABEL_BINDING: "u"})
+    rack = PlacementRule("rack")
+    sent = within(plain.stamp(job, labels, {}), plain.templates(job), rack, {"rack": "r1"}, {LABEL_BINDING: "u"})
     sent = marked(gated(sent, plain.templates(sent)), plain.templates(sent), scheduler, "a-pytorchjob")
     found, way = job_of({**sent, "status": {}}, plain)
     assert way == ("r1", "Placeholders", scheduler) and found["metadata"] == {
