@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.leaving import vacated
 from fleet.core.model.member import Pool
+from fleet.core.model.rule import PlacementRule
 from fleet.core.model.unit import Phase, Seat, Unit
 from tests.builders import GPU, amounts, member, unit
 
@@ -49,6 +50,15 @@ def test_a_gang_bound_to_a_rack_lies_in_one_rack_and_in_the_fullest_that_takes_i
     assert not nodes.fits(wide)
     assert nodes.seat(gang)
     assert {seat.pool for seat in nodes.seats("a")} == {0}
+
+
+def test_a_gang_with_two_rules_lies_on_nodes_with_one_value_of_both_labels() -> None:
+    racks = member("x").nodes(1, labels={"rack": "a", "model": "A"}).nodes(1, labels={"rack": "a", "model": "B"})
+    racks = racks.nodes(2, labels={"rack": "b", "model": "B"})
+    gang = unit("a").gpus(8, pods=2).having(rules=(PlacementRule("rack"), PlacementRule("model"))).value
+    nodes = ForwardNodes(racks.value, [gang])
+    assert nodes.seat(gang)
+    assert {seat.pool for seat in nodes.seats("a")} == {2}
 
 
 def test_who_sits_already_leaves_its_own_nodes_and_neighbours_are_told() -> None:
