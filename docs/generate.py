@@ -4,8 +4,8 @@ how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
 
-The pages are written from the commands and the table of reasons themselves, so they cannot say anything else. A test
-compares.
+The pages are written from the commands and the tables of reasons and causes themselves, so they cannot say anything
+else. A test compares.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import typer
 from fleet.admission.unread import OF, PASSED_ON, Field, tables
 from fleet.cli.examples import EXAMPLES
 from fleet.cli.main import app
+from fleet.core.model.cause import PARTS
+from fleet.core.model.cause import TABLE as CAUSES
 from fleet.core.model.reason import TABLE
 from fleet.wellknown.marks import TABLE as MARKS
 
@@ -79,6 +81,20 @@ Amounts of resources are kept in base units there (millicores, bytes) and printe
 | code | severity | text |
 |---|---|---|
 """  # noqa: E501
+CAUSES_HEAD = """
+## Causes of a certificate
+
+The [certificate](snapshot.md#plans) of a plan names whose plan it is, and the causes of that: each with a `code`, its `numbers` (the words in braces) and its `text`. Programs compare codes; `why` has the texts of all causes, for people. From `fleet/core/model/cause.py`.
+
+| code | text |
+|---|---|
+"""  # noqa: E501
+PARTS_HEAD = """
+The part that `LeftOut` names, by its number `bound`:
+
+| bound | part |
+|---|---|
+"""
 MARKS_HEAD = """# Labels, annotations and finalizers
 
 Made by `docs/generate.py` from `fleet/wellknown/marks.py`: every key that Fleet works with, and its writer.
@@ -199,7 +215,9 @@ def _cell(text: str | None) -> str:
 
 def reasons_page() -> str:
     rows = [f"| `{code.value}` | {entry.severity.value} | {_cell(entry.text)} |\n" for code, entry in TABLE.items()]
-    return REASONS_HEAD + "".join(rows)
+    causes = [f"| `{code.value}` | {_cell(text)} |\n" for code, text in CAUSES.items()]
+    parts = [f"| `{bound}` | {_cell(text)} |\n" for bound, text in PARTS.items()]
+    return REASONS_HEAD + "".join(rows) + CAUSES_HEAD + "".join(causes) + PARTS_HEAD + "".join(parts)
 
 
 def glossary() -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import chain
 
 from fleet.core.check import Violation, check
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.plan import Certificate, Head, Placement, Plan
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Unit
@@ -75,7 +76,7 @@ def decide(
     outcome, plan = _repaired(snapshot, situation, outcome, plan, violations, preemption)
     if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
         return plan
-    certificate = replace(plan.certificate, shipped="greedy", why="the checker refused cp-sat's plan")
+    certificate = replace(plan.certificate, shipped="greedy", causes=(Cause(CauseCode.REFUSED_SOLVER),))
     return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
 
 
@@ -177,7 +178,8 @@ def _repaired(
             settle(situation, profile, pairs, refused) if fill else replace(outcome, placed=pairs, profile=profile)
         )
         outcome = replace(outcome, out={**outcome.out, **refused})
-        certificate = _refused(certificate, violations, f"dropped {len(refused)}")
+        dropped = Cause(CauseCode.DROPPED, {"starts": len(refused), **_broken(violations)})
+        certificate = _refused(certificate, violations, dropped)
         plan = _plan(snapshot, situation, outcome, certificate, preemption, sizes_kept)
         violations = check(snapshot, plan, now=now)
         if not violations:
@@ -186,14 +188,19 @@ def _repaired(
     situation = _without_evictions(situation)
     claims = (*situation.claims, *claims_of(situation.first, now))
     situation = replace(situation, first=[], claims=claims)
-    certificate = _refused(certificate, violations, "refused everything")
+    certificate = _refused(certificate, violations, Cause(CauseCode.REFUSED_ALL, _broken(violations)))
     return nothing, _plan(snapshot, situation, nothing, certificate, NOTHING_FOUND, snapshot.units)
 
 
-def _refused(certificate: Certificate, violations: Sequence[Violation], what: str) -> Certificate:
-    """The certificate of a plan without these violations, with the bounds that the checker met. `what`: it did."""
+def _refused(certificate: Certificate, violations: Sequence[Violation], cause: Cause) -> Certificate:
+    """The certificate of a plan without these violations, with the bounds that the checker met."""
     certificate = _with_bounds(certificate, *(violation.bounds for violation in violations))
-    return replace(certificate, why=f"the checker {what}: {violations[0].text}")
+    return replace(certificate, causes=(cause,))
+
+
+def _broken(violations: Sequence[Violation]) -> dict[str, str]:
+    """The first broken rule, as the numbers of a cause."""
+    return {"rule": violations[0].rule.value, "fault": violations[0].text}
 
 
 def _starts(situation: Situation, outcome: GreedyOutcome) -> dict[str, str]:

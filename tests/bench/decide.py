@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
+from fleet.core.model.cause import OPTIMAL
 from fleet.core.model.leaving import vacated
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.order import queue_order
@@ -267,7 +268,7 @@ def worst_gap(snapshot: Snapshot, plan: Plan) -> float:
     is optimal, 1 where nothing is proven. A stage's bound is proven given what the solver reached before it, so where
     the plan reaches more than that, what comes after has no bound."""
     if not plan.certificate.stages:
-        return 0.0 if plan.certificate.why.startswith("optimal") else 1.0
+        return 0.0 if plan.certificate.causes[0].code in OPTIMAL else 1.0
     given = Grouping(snapshot, NOW)
     started = {placement.unit for placement in plan.placements}
     reached: Counter[str] = Counter()

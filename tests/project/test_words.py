@@ -49,6 +49,7 @@ PUBLIC = {
     "fleet/core/foresee/edits.py": {"held"},
     "fleet/core/model/plan.py": {"said"},
     "fleet/core/model/unit.py": {"held"},
+    "fleet/core/notation/versionone.py": {"said"},
     "fleet/notify/happening.py": {"told"},
     "fleet/rest/decisionmodels.py": {"named"},
     "fleet/rest/historymodels.py": {"left"},

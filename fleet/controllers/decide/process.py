@@ -29,9 +29,9 @@ import structlog
 
 from fleet.controllers.decide.differences import Piece, SnapshotReceiver, SnapshotSender, merged, regrouped
 from fleet.core.decide import BadSnapshot, decide
-from fleet.core.model.plan import Plan
+from fleet.core.model.plan import Answer, Plan
 from fleet.core.model.reason import Reason
-from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.child import START_LIMIT_S, SolverChild, from_parent
 

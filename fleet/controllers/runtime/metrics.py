@@ -38,13 +38,13 @@ from fleet.controllers.runtime.gauges import (
 )
 from fleet.controllers.runtime.refusals import Refusals
 from fleet.core.model.amounts import gpus_in
-from fleet.core.model.plan import Plan
+from fleet.core.model.cause import CauseCode
+from fleet.core.model.plan import Answer, Plan
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Unit
-from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
-from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.members.members import Closed, Members
 from fleet.values.boundedvalues import BoundedValues
 from fleet.values.ports import Key
@@ -57,7 +57,7 @@ _LAGS = (1, 2, 5, 15, 60, 300)  # the hub writes down to the second when it chos
 _SIZES = ((0, "0"), (1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))  # GPUs at most, and the label
 _LARGEST = "513+"
 _GAPS = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
-_WHYS = ((STARTING, "starting"), (LATE, "late"), (FAILED, "failed"))
+_FAILURES = {CauseCode.STARTING: "starting", CauseCode.LATE: "late", CauseCode.FAILED: "failed"}
 
 
 class KeyQueue(Protocol):
@@ -424,9 +424,8 @@ def size_of(gpus: int) -> str:
 def outcome_of(answer: Answer) -> str:
     """`optimal`: all stages are proven; `feasible`: not all; `none`: no answer in its time; `late`: killed at its
     deadline; `starting`: its process was not up yet; `failed`: its process ended."""
-    for text, outcome in _WHYS:
-        if answer.why.startswith(text):
-            return outcome
+    if answer.cause is not None and answer.cause.code in _FAILURES:
+        return _FAILURES[answer.cause.code]
     if answer.empty:
         return "none"
     return "optimal" if all(stage.status == "OPTIMAL" for stage in answer.stages) else "feasible"

@@ -8,9 +8,10 @@ decision has no question for one: the plan is then the same with every solver.
 from __future__ import annotations
 
 from fleet.core.decide import decide
-from fleet.core.model.plan import Plan
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer, Plan
 from fleet.core.model.reason import Code
-from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
 from fleet.core.snapshot import Snapshot
 
 _INFEASIBLE = "INFEASIBLE"
@@ -42,8 +43,8 @@ class _CountedSolver:
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         self.questions += 1
         if self._solver is None:
-            return Answer(why="there is no solver")
+            return Answer(cause=Cause(CauseCode.NOT_ASKED))
         answer = self._solver.solve(problem, seed=seed, limit_s=limit_s)
         none_exists = bool(answer.stages) and answer.stages[-1].status == _INFEASIBLE
-        self.answers += (not answer.empty or none_exists) and not answer.why  # cut short, it is no last word
+        self.answers += (not answer.empty or none_exists) and answer.cause is None  # cut short, it is no last word
         return answer

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fleet.core.model.amounts import Amounts
+from fleet.core.model.cause import NO_WORSE, OPTIMAL, Cause, in_words
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Nomination
 
@@ -80,6 +81,21 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of a solver: `admitted[i]` gangs of class i start, and `placed[j]` gangs go to lane j. Both are empty
+    when there is no answer; then `cause` says why. Beside an answer, `cause` is that of an early end."""
+
+    admitted: tuple[int, ...] = ()
+    placed: tuple[int, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    cause: Cause | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.admitted
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """One answer of the solver about victims, as it came: the victims, by number in the question, and the number of the
     member where the room is."""
@@ -87,18 +103,18 @@ class Said:
     leaves: tuple[int, ...]
     member: tuple[int, ...]
     stages: tuple[Stage, ...] = ()
-    why: str = ""
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VictimSearch:
-    """How the victims of one unit were found: `shipped` is "cp-sat" or "greedy", `why` is the cause of a greedy choice.
+    """How the victims of one unit were found: `shipped` is "cp-sat" or "greedy", `cause` that of a greedy choice.
     `stages` are the stages of the solver's last answer: fewest within their share, fewest, least work lost, best
     member. Their bounds hold for the `members` that promised most, a number."""
 
     unit: str
     shipped: str
-    why: str = ""
+    cause: Cause | None = None
     stages: tuple[Stage, ...] = ()
     members: int = 0
     said: tuple[Said, ...] = field(default=(), compare=False)
@@ -106,34 +122,44 @@ class VictimSearch:
     beside: tuple[str, ...] = ()
     """The units whose victims were chosen together with its own, after one by one; empty for it alone."""
 
+    @property
+    def why(self) -> str:
+        """The cause for people; "" without one."""
+        return self.cause.text if self.cause is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The quality of the plan and its source: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
+    """The quality of the plan and its source: `shipped` is "cp-sat" or "greedy". `causes`: the main one first, why it
+    is greedy or why the answer came early; then what became of further answers, and what the question left out.
 
     `stages` are the solver's: their `value` is the value of its answer before packing."""
 
     shipped: str
     stages: tuple[Stage, ...] = ()
-    why: str = ""
-    answer: tuple[tuple[int, ...], tuple[int, ...]] | None = field(default=None, compare=False)
-    """The solver's answer, if it was asked, as counts of its classes and lanes: a replay takes it from here (I8)."""
-    more: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = field(default=(), compare=False)
-    """Its further answers, with members that did not pack modelled node by node."""
+    causes: tuple[Cause, ...] = ()
+    answers: tuple[Answer, ...] = field(default=(), compare=False)
+    """All answers of the solver about starts, as they came: a replay takes them from here (I8)."""
     victims: tuple[VictimSearch, ...] = ()
-    reclaim: str = ""
-    """Why not all who might take room back were looked at; "" if they were."""
+    reclaim: Cause | None = None
+    """Why not all who might take room back were looked at; None if they were."""
     bounds: tuple[str, ...] = ()
     """Names of the bounds that ended a search in this decision, in order: fields of `Bounds`."""
+
+    @property
+    def why(self) -> str:
+        """The causes for people."""
+        return in_words(self.causes)
 
     @property
     def gap(self) -> float | None:
         """How far the starts of the plan are below the best at most, as a part of the bound: 0 is proven to be the
         best. None where nothing is proven: no solver answered all stages, or a part of its answer was not taken."""
-        if self.why.startswith("optimal:") and ";" not in self.why:
+        codes = [cause.code for cause in self.causes]
+        if len(codes) == 1 and codes[0] in OPTIMAL:
             return 0.0
         proven = all(stage.status in ("OPTIMAL", "FEASIBLE") for stage in self.stages)
-        if not self.stages or not proven or self.why not in ("", "greedy is as good", "greedy is better"):
+        if not self.stages or not proven or not all(code in NO_WORSE for code in codes):
             return None
         return max(stage.gap for stage in self.stages)
 

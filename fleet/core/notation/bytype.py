@@ -2,8 +2,8 @@
 notation without a line here.
 
 A field at its default is left out. Amounts are integers in base units or quantities as text ("500m", "64Gi"); pairs
-(labels, node selectors) are objects. Decoding names every field that it does not understand, unknown fields among it,
-and raises BadSnapshot.
+(labels, node selectors) are objects. A cause comes with its text, for readers. Decoding names every field that it does
+not understand, unknown fields among it, and raises BadSnapshot.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import Any
 
 from fleet.core.decide import BadSnapshot
 from fleet.core.model.amounts import Amounts
+from fleet.core.model.cause import Cause
 from fleet.values.quantity import BadQuantity, quantity
 
 Json = dict[str, Any]
-VERSION = 1  # of the documents
+VERSION = 1  # of snapshots
+PLAN_VERSION = 2  # of plans, and of records, which hold one: certificates have causes with codes
 MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
 
 
@@ -32,13 +34,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value):
-        document: Json = {}
-        for field in dataclasses.fields(value):
-            if field.init:
-                item = getattr(value, field.name)
-                if item != _default(field):
-                    document[field.name] = encode(item)
-        return document
+        return _fields(value)
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, frozenset):
@@ -50,6 +46,16 @@ def encode(value: Any) -> Any:
                 return {key: encode(item) for key, item in value}
         return [encode(item) for item in value]
     return value
+
+
+def _fields(value: Any) -> Json:
+    document: Json = {}
+    for field in dataclasses.fields(value):
+        if field.init:
+            item = getattr(value, field.name)
+            if item != _default(field):
+                document[field.name] = encode(item)
+    return document | {"text": value.text} if isinstance(value, Cause) else document
 
 
 _REQUIRED = object()
@@ -72,6 +78,7 @@ def fields_of(cls: type) -> Mapping[str, tuple[Any, bool]]:
 
 def decode(cls: Any, data: object, where: str) -> Any:
     """An instance of the dataclass `cls`. `where`: how errors name its place."""
+    data = without(data, "text") if cls is Cause else data
     if not isinstance(data, Mapping):
         raise BadSnapshot([(where, "is not an object")])
     fields = fields_of(cls)
@@ -175,6 +182,11 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
         else:
             raise BadSnapshot([(f"{where}[{name}]", f"{amount!r} is neither an integer nor a quantity")])
     return amounts
+
+
+def without(document: object, name: str) -> object:
+    """The document without a text that stands there for readers alone, and is made anew."""
+    return {key: item for key, item in document.items() if key != name} if isinstance(document, Mapping) else document
 
 
 def readable(document: object, where: str = "") -> None:

@@ -5,7 +5,8 @@ hand in ten lines: `{"version": 1, "units": [{"id": "a", "gang": "2x8"}], "membe
 2, "nvidia.com/gpu": 8}]}]}`. Decoding names every field that it does not understand, unknown fields among it, and
 raises BadSnapshot. `fleet decide --schema` prints the notation (notation/schema.py).
 
-A record holds all that a decision depended on, the solver's answer too, so a replay needs no solver and no luck (I8).
+A record holds all that a decision depended on, the solver's answers too, so a replay needs no solver and no luck (I8).
+Plans and records of version 1 are read as well (notation/versionone.py).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.cause import CauseCode
 from fleet.core.model.member import Member
-from fleet.core.model.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said, SizeChange
+from fleet.core.model.plan import Answer, Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said, SizeChange
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
-from fleet.core.notation import byhand, bytype
+from fleet.core.notation import byhand, bytype, versionone
 from fleet.core.notation.bytype import Json, decode, decode_value, encode, listed, readable
-from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
 from fleet.core.snapshot import Config, Snapshot
 
 VERSION = bytype.VERSION
@@ -107,16 +109,16 @@ def now_of(document: object, snapshot: Snapshot) -> float:
 
 
 def encode_plan(plan: Plan) -> Json:
-    """Reasons come with their text, for readers; decoding makes it anew from code and numbers."""
+    """Reasons and causes come with their text, for readers; decoding makes it anew from code and numbers."""
     return {
-        "version": VERSION,
+        "version": bytype.PLAN_VERSION,
         "kind": "Plan",
         "placements": [encode(placement) for placement in plan.placements],
         "reasons": {
             key: {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text}
             for key, reason in sorted(plan.reasons.items())
         },
-        "certificate": encode(plan.certificate),
+        "certificate": _encode_certificate(plan.certificate),
         **{
             name: encode(items)
             for name, items in (
@@ -130,18 +132,36 @@ def encode_plan(plan: Plan) -> Json:
     }
 
 
+def _encode_certificate(certificate: Certificate) -> Json:
+    document: Json = encode(certificate)
+    if certificate.why:
+        document["why"] = certificate.why
+    for written, search in zip(document.get("victims", ()), certificate.victims, strict=True):
+        if search.why:
+            written["why"] = search.why
+    return document
+
+
+def _decode_certificate(document: object) -> Certificate:
+    document = bytype.without(document, "why")
+    if isinstance(document, Mapping) and isinstance(document.get("victims"), list):
+        document = {**document, "victims": [bytype.without(search, "why") for search in document["victims"]]}
+    found: Certificate = decode(Certificate, document, "certificate")
+    return found
+
+
 def decode_plan(document: object) -> Plan:
     """Raises BadSnapshot, which names the field."""
     data = _document(document, "Plan", PLAN)
     names = ("placements", "evictions", "claims", "heads", "resizes")
     placements, evictions, claims, heads, resizes = (listed(data.get(name, []), name) for name in names)
-    reasons = data.get("reasons", {})
+    reasons, certificate = data.get("reasons", {}), data.get("certificate", {"shipped": "greedy"})
     if not isinstance(reasons, Mapping):
         raise BadSnapshot([("reasons", "is not an object")])
     return Plan(
         tuple(decode(Placement, item, f"placements[{i}]") for i, item in enumerate(placements)),
-        {key: decode(Reason, _without_text(item), f"reasons[{key}]") for key, item in reasons.items()},
-        decode(Certificate, data.get("certificate", {"shipped": "greedy"}), "certificate"),
+        {key: decode(Reason, bytype.without(item, "text"), f"reasons[{key}]") for key, item in reasons.items()},
+        versionone.certificate(certificate) if data["version"] == 1 else _decode_certificate(certificate),
         tuple(decode(Eviction, item, f"evictions[{i}]") for i, item in enumerate(evictions)),
         tuple(decode(RoomClaim, item, f"claims[{i}]") for i, item in enumerate(claims)),
         tuple(decode(Head, item, f"heads[{i}]") for i, item in enumerate(heads)),
@@ -149,16 +169,12 @@ def decode_plan(document: object) -> Plan:
     )
 
 
-def _without_text(reason: object) -> object:
-    return {key: item for key, item in reason.items() if key != "text"} if isinstance(reason, Mapping) else reason
-
-
 def encode_record(
     snapshot: Snapshot, plan: Plan, *, now: float, seed: int, encoder: Callable[[Unit | Member], Any] | None = None
 ) -> Json:
     """All inputs of `decide`, and its result. `encoder` as for `encode_snapshot`."""
     return {
-        "version": VERSION,
+        "version": bytype.PLAN_VERSION,
         "kind": "Decision",
         "now": now,
         "seed": seed,
@@ -168,14 +184,14 @@ def encode_record(
 
 
 def replay(record: object, *, solver: Solver | None = None) -> Plan:
-    """Decide a record again. Without `solver` the recorded answer stands in for it, and the plan is the recorded one,
+    """Decide a record again. Without `solver` the recorded answers stand in for it, and the plan is the recorded one,
     even if the solver failed then. With one, the question is asked anew."""
     data = _document(record, "Decision", DECISION)
     for field in DECISION:
         if field not in data:
             raise BadSnapshot([(field, "is missing")])
     recorded = decode_plan(data["plan"]).certificate
-    asked = recorded.why != "no solver was asked"
+    asked = CauseCode.NOT_ASKED not in (cause.code for cause in recorded.causes)
     stand_in = _RecordedSolver(recorded) if asked else None
     return decide(
         decode_snapshot(data["snapshot"]),
@@ -215,29 +231,28 @@ class _RecordedSolver:
     """A solver that says again what one said when the record was made."""
 
     def __init__(self, certificate: Certificate) -> None:
-        self._certificate = certificate
-        self._answers = iter([certificate.answer or ((), ()), *certificate.more])
+        self._answers = iter(certificate.answers)
         self._said = iter([said for search in certificate.victims for said in search.said])
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         if isinstance(problem, VictimProblem):
             return self._victims(problem)
-        certificate = self._certificate
-        admitted, placed = next(self._answers, ((), ()))
-        return Answer(admitted, placed, certificate.stages, certificate.why)
+        return next(self._answers, Answer())
 
     def _victims(self, problem: VictimProblem) -> Answer:
         said = next(self._said, Said((), ()))
         leaves = tuple(int(index in said.leaves) for index in range(len(problem.victims))) if said.member else ()
-        return Answer(leaves, said.member, said.stages, said.why)
+        return Answer(leaves, said.member, said.stages, said.cause)
 
 
 def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
         raise BadSnapshot([("document", "is not an object")])
     readable(document)
-    if document.get("version") != VERSION:
-        raise BadSnapshot([("version", f"is {document.get('version')!r}; this reads version {VERSION}")])
+    newest, version = VERSION if kind == "Snapshot" else bytype.PLAN_VERSION, document.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= newest:
+        reads = "version 1" if newest == 1 else f"versions 1 to {newest}"
+        raise BadSnapshot([("version", f"is {version!r}; this reads {reads}")])
     if document.get("kind", kind) != kind:
         raise BadSnapshot([("kind", f"is {document['kind']!r}, not {kind}")])
     unknown = sorted(set(document) - {"version", "kind", *fields})

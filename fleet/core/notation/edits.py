@@ -135,4 +135,5 @@ def _certificate(plan: Plan) -> dict[str, Any]:
         {"name": s.name, "value": s.value, "bound": s.bound, "gap": s.gap, "status": s.status}
         for s in certificate.stages
     ]
-    return {"shipped": certificate.shipped, "why": certificate.why, "stages": stages}
+    causes = [encode(cause) for cause in certificate.causes]
+    return {"shipped": certificate.shipped, "why": certificate.why, "causes": causes, "stages": stages}

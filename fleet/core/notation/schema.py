@@ -26,7 +26,7 @@ from fleet.core.model.plan import Certificate, Eviction, Head, Placement, RoomCl
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.core.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
-from fleet.core.notation.bytype import VERSION, Json, encode, fields_of
+from fleet.core.notation.bytype import PLAN_VERSION, VERSION, Json, encode, fields_of
 from fleet.core.quota.tree import QuotaNode
 from fleet.core.snapshot import Config
 
@@ -90,7 +90,11 @@ def _document(kind: str, text: str, properties: Json, required: tuple[str, ...],
         "title": kind,
         "description": text,
         "type": "object",
-        "properties": {"version": {"const": VERSION}, "kind": {"const": kind}, **properties},
+        "properties": {
+            "version": {"const": VERSION if kind == "Snapshot" else PLAN_VERSION},
+            "kind": {"const": kind},
+            **properties,
+        },
         "required": ["version", *required],
         "additionalProperties": False,
         "$defs": dict(sorted(maker.defs.items())),
@@ -120,12 +124,20 @@ def _plan_properties(maker: _Maker) -> Json:
             "additionalProperties": reason,
             "description": "One for each waiting unit that is not placed, by its id.",
         },
-        "certificate": maker.of(Certificate),
+        "certificate": _certificate(maker),
         "evictions": {"type": "array", "items": maker.of(Eviction), "description": "Who leaves, and for whom."},
         "claims": {"type": "array", "items": maker.of(RoomClaim), "description": "Room that is kept, and for whom."},
         "heads": {"type": "array", "items": maker.of(Head), "description": "For whom room is collected."},
         "resizes": {"type": "array", "items": maker.of(SizeChange), "description": "Who gets or gives up replicas."},
     }
+
+
+def _certificate(maker: _Maker) -> Json:
+    """Causes, and what has some, with their texts for people."""
+    certificate = maker.of(Certificate)
+    for name, text in (("Cause", "text"), ("Certificate", "why"), ("VictimSearch", "why")):
+        maker.defs[name]["properties"][text] = {"type": "string", "description": "For people; made of the causes."}
+    return certificate
 
 
 def _member(maker: _Maker) -> Json:

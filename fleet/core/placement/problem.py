@@ -1,4 +1,4 @@
-"""The two problems that a solver gets, its answer, and the protocol between them.
+"""The two problems that a solver gets, and the protocol between them.
 
 Both are plain numbers and tuples, which travel to a child process and into a record. Gangs are counted, not named, so a
 problem grows with the kinds of gangs, not with their number. Decoding an answer chooses the gangs of each kind. A
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from fleet.core.model.plan import Stage
+from fleet.core.model.plan import Answer
 
 Terms = tuple[tuple[int, int], ...]  # (number of a variable, amount of one)
 Counts = tuple[tuple[int, ...], tuple[int, ...]]  # gangs that start, by class, and gangs placed, by lane
@@ -122,21 +122,6 @@ class Problem:
     part: float = 1.0
     fit_part: float = 1.0
     nodes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`admitted[i]` gangs of class i start, and `placed[j]` gangs go to lane j. Both are empty when there is no answer;
-    then `why` gives the cause. Beside an answer, `why` names the cause of an early end."""
-
-    admitted: tuple[int, ...] = ()
-    placed: tuple[int, ...] = ()
-    stages: tuple[Stage, ...] = ()
-    why: str = ""
-
-    @property
-    def empty(self) -> bool:
-        return not self.admitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from math import inf
 
 from ortools.sat.python import cp_model
 
-from fleet.core.model.plan import Stage
-from fleet.core.placement.problem import Answer, Counts, GangKind, Problem, VictimProblem
+from fleet.core.model.plan import Answer, Stage
+from fleet.core.placement.problem import Counts, GangKind, Problem, VictimProblem
 from fleet.core.solver.cpsat_victims import Victims
 from fleet.core.solver.stages import Stages
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from ortools.sat.python import cp_model
 
-from fleet.core.model.plan import Stage
-from fleet.core.placement.problem import Answer, Demand, SiteNodes, VictimProblem
+from fleet.core.model.plan import Answer, Stage
+from fleet.core.placement.problem import Demand, SiteNodes, VictimProblem
 from fleet.core.solver.stages import Stages
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
 
 CYCLE_S = 2.7  # of a decision; goal 3 s
 _REST = 1.5  # the time after the last answer, as a multiple of the time before the first question
@@ -34,7 +36,7 @@ class TimedSolver:
         self._ahead: float | None = None  # the time before the first question
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-        """The answer of the solver, within the rest of the decision's time; none, with a `why`, if little is left."""
+        """The answer of the solver, within the rest of the decision's time; none, with its cause, if little is left."""
         passed = self._clock() - self._began
         first = self._ahead is None
         ahead = self._ahead = passed if self._ahead is None else self._ahead
@@ -44,5 +46,5 @@ class TimedSolver:
         elif first:
             rest_s = max(rest_s, _LEAST_S)
         elif rest_s < _WORTH_S:
-            return Answer(why="no time is left in this decision")
+            return Answer(cause=Cause(CauseCode.NO_TIME))
         return self._solver.solve(problem, seed=seed, limit_s=min(limit_s, rest_s))

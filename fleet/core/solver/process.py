@@ -16,10 +16,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.solver.child import SolverChild, from_parent
 
-STARTING, LATE, FAILED = "the solver is still starting", "the solver was stopped at its deadline", "the solver failed"
 _CHILD = (sys.executable, "-c", "from fleet.core.solver.process import serve; serve()")
 
 
@@ -48,7 +49,7 @@ class ProcessSolver:
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         """An answer within `limit_s` seconds: the child's last answer, or the best one that it streamed before its end,
-        or none. `why` names the failure, if there was one."""
+        or none. `cause` is the failure, if there was one."""
         deadline = time.monotonic() + limit_s
         best = Answer()
         with self._lock:
@@ -57,7 +58,7 @@ class ProcessSolver:
                 child.start()
                 if not child.ready and not child.pipe.poll(_left(deadline)):
                     if child.starts:
-                        return Answer(why=STARTING)
+                        return Answer(cause=Cause(CauseCode.STARTING))
                     child.kill()
                 with child.within(_left(deadline)):
                     if not child.ready:
@@ -72,9 +73,9 @@ class ProcessSolver:
                 if late:
                     with contextlib.suppress(OSError):
                         child.start()  # while the answer is packed and checked, for the next problem
-                    return replace(best, why=f"{LATE} of {limit_s:g} s")
+                    return replace(best, cause=Cause(CauseCode.LATE, {"limit_s": limit_s}))
                 detail = f"exit status {status}" if isinstance(error, (EOFError, OSError)) else type(error).__name__
-                return replace(best, why=f"{FAILED} ({detail})")
+                return replace(best, cause=Cause(CauseCode.FAILED, {"detail": detail}))
 
 
 def _left(deadline: float) -> float:

@@ -58,8 +58,8 @@ class Sample:
 @dataclass(slots=True)
 class ReplayResult:
     """`stopped` is DONE when every job ended. `decided_s`: real seconds of every decision, `shipped`: how often which
-    answer was taken ("cp-sat", "greedy: why"); both empty when the real controllers decided, and then `kept_gpu_s` is
-    None."""
+    answer was taken ("cp-sat", "greedy: AsGood"); both empty when the real controllers decided, and then `kept_gpu_s`
+    is None."""
 
     jobs: dict[str, TraceJob]
     arrivals: dict[str, float]
@@ -110,7 +110,8 @@ class _TimedDecider:
         self.decided_s.append(time.perf_counter() - began)
         self.kept.see(run, plan)
         certificate = plan.certificate
-        how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {certificate.why.split(':')[0]}"
+        codes = ", ".join(cause.code for cause in certificate.causes)
+        how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {codes}"
         self.shipped[how] = self.shipped.get(how, 0) + 1
         return plan
 

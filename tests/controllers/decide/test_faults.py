@@ -19,10 +19,10 @@ from fleet.controllers.decide.faults import KIND
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.decide.units import now_unit as unit_now
 from fleet.core.decide import decide
-from fleet.core.model.plan import Plan
+from fleet.core.model.plan import Answer, Plan
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.notation.codec import decode_snapshot
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.snapshot import Config, Snapshot
 from fleet.wellknown import DECISION_FAILED
 from tests.controllers.fastloop import eventually, settle

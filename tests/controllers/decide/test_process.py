@@ -32,11 +32,11 @@ from fleet.controllers.decide.differences import (
 )
 from fleet.controllers.decide.process import TRIAL_LEAST_S, DeciderFailure, DecisionTooLong, ProcessDecider
 from fleet.core.decide import PARTS, BadSnapshot, decide
-from fleet.core.model.plan import Plan
+from fleet.core.model.plan import Answer, Plan
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.notation.codec import encode_plan
-from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
 from fleet.core.snapshot import Config, Snapshot, SnapshotChanges
 from fleet.core.solver.cpsat import CpSat
 from tests.bench.decide import changes, world

@@ -20,12 +20,12 @@ from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
 from fleet.controllers.runtime.metrics import CountedSolver, Metrics, outcome_of
 from fleet.core.decide import PARTS
-from fleet.core.model.plan import Stage
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer, Stage
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.quota.parse import parse_tree
 from fleet.core.snapshot import Snapshot
-from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.hub.certificates import Certificates
 from fleet.relays.relays import Relays
 from fleet.simulate.wall import RandomIds, WallClock
@@ -117,10 +117,10 @@ ANSWERS = [
     (Answer((1,), (1,), (Stage("a", 1, 1, "OPTIMAL"),)), "optimal"),
     (Answer((1,), (1,), (Stage("a", 1, 1, "OPTIMAL"), Stage("b", 1, 2, "FEASIBLE"))), "feasible"),
     (Answer(), "none"),
-    (Answer(why="no time is left in this decision"), "none"),
-    (Answer((1,), (1,), (), f"{LATE} of 1.5 s"), "late"),
-    (Answer(why=STARTING), "starting"),
-    (Answer(why=f"{FAILED} (exit status -9)"), "failed"),
+    (Answer(cause=Cause(CauseCode.NO_TIME)), "none"),
+    (Answer((1,), (1,), (), Cause(CauseCode.LATE, {"limit_s": 1.5})), "late"),
+    (Answer(cause=Cause(CauseCode.STARTING)), "starting"),
+    (Answer(cause=Cause(CauseCode.FAILED, {"detail": "exit status -9"})), "failed"),
 ]
 
 

@@ -10,7 +10,8 @@ from fleet.core.foresee.answer import StartAnswer
 from fleet.core.foresee.certain import is_certain, starts
 from fleet.core.foresee.change import UnitRelease, applied
 from fleet.core.foresee.smallest import DECISIONS, smallest
-from fleet.core.placement.problem import Answer as Solution
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer as Solution
 from fleet.core.placement.problem import Problem, Solver, VictimProblem
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
@@ -36,7 +37,7 @@ class Answers:
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Solution:
         self.asked += 1
-        return Solution(why="no time is left in this decision")
+        return Solution(cause=Cause(CauseCode.NO_TIME))
 
 
 class Fails:

@@ -31,6 +31,7 @@ from fleet.core.foresee.edits import (
 from fleet.core.foresee.forward import by_walltime
 from fleet.core.foresee.history import History, PastUnit
 from fleet.core.foresee.whatif import drawn
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.difference import UnitState, Verdict
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Phase, Seat
@@ -239,7 +240,7 @@ def test_what_takes_too_long_is_told_as_far_as_it_was_run() -> None:
 
 def test_the_solver_is_asked_when_it_is_given() -> None:
     found = asked(FULL, Submit(unit("c").gpus(8).value), solver=CpSat())
-    assert "no solver was asked" not in (found.before.certificate.why, found.after.certificate.why)
+    assert all(Cause(CauseCode.NOT_ASKED) not in plan.certificate.causes for plan in (found.before, found.after))
 
 
 def test_seats_of_a_drained_member_are_left() -> None:

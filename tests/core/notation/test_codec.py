@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.member import Member
+from fleet.core.model.plan import Answer
 from fleet.core.model.unit import Phase
 from fleet.core.notation.codec import decode_snapshot, encode_record, encode_snapshot, loads, now_of, replay
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.solver.cpsat import CpSat
@@ -128,7 +130,8 @@ class Late:
     """Gives its answer, and word that it was cut off."""
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-        return replace(CpSat().solve(problem, seed=seed, limit_s=limit_s), why="the solver was stopped at its deadline")
+        late = Cause(CauseCode.LATE, {"limit_s": limit_s})
+        return replace(CpSat().solve(problem, seed=seed, limit_s=limit_s), cause=late)
 
 
 @pytest.mark.parametrize("solver", [None, CpSat(), Failing(), Late()])

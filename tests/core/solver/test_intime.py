@@ -8,7 +8,9 @@ import pytest
 
 from fleet.core.check import check
 from fleet.core.decide import decide
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.solver.cpsat import CpSat
 from fleet.core.solver.intime import CYCLE_S, TimedSolver
 from tests.builders import NOW, member, snapshot, tree, unit
@@ -59,7 +61,7 @@ def test_who_has_used_up_the_decisions_time_is_not_asked_again() -> None:
     assert clock.now - 100.0 == pytest.approx(CYCLE_S - 1.5 * 0.5)
     assert len(slow.limits) == 2
     assert [answer.empty for answer in said] == [False, False, True, True, True, True]
-    assert said[-1].why == "no time is left in this decision"
+    assert said[-1].cause == Cause(CauseCode.NO_TIME)
 
 
 def test_a_question_about_victims_is_always_asked() -> None:

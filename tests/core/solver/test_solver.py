@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fleet.core.check import check
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.decide import decide
-from fleet.core.model.plan import Plan
-from fleet.core.placement.problem import Answer, GangClass, GangKind, Lane, LimitRow, Problem, VictimProblem
+from fleet.core.model.plan import Answer, Plan
+from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, Problem, VictimProblem
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from fleet.core.solver.stages import scaled

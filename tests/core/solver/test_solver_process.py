@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.core.decide import decide
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, Problem
 from fleet.core.snapshot import Config
 from fleet.core.solver.cpsat import CpSat
@@ -68,7 +69,7 @@ def test_a_hard_problem_is_answered_by_its_deadline(child: ProcessSolver) -> Non
     began = time.monotonic()
     answer = child.solve(hard(), seed=1, limit_s=1.0)
     assert time.monotonic() - began < PATIENCE_S
-    assert answer.stages or answer.why
+    assert answer.stages or answer.cause is not None
     ready(child)
 
 
@@ -76,7 +77,7 @@ def test_what_a_child_had_streamed_before_its_deadline_counts() -> None:
     script = (
         "import time\n"
         "from multiprocessing.connection import Connection\n"
-        "from fleet.core.placement.problem import Answer\n"
+        "from fleet.core.model.plan import Answer\n"
         "hub = Connection(0)\n"
         "for message in (True, (False, Answer((0, 1), (0, 1)))):\n"
         "    hub.send(message)\n"
@@ -114,7 +115,7 @@ def test_a_child_killed_in_the_middle_of_a_solve_leaves_greedy(child: ProcessSol
     killer.start()
     answer = child.solve(hard(), seed=1, limit_s=20)
     killer.join()
-    assert answer.why == "the solver failed (exit status -9)"
+    assert answer.cause == Cause(CauseCode.FAILED, {"detail": "exit status -9"})
     ready(child)
     assert child.pid != pid
 
@@ -123,13 +124,13 @@ def test_a_child_that_talks_nonsense_leaves_greedy() -> None:
     solver = ProcessSolver([sys.executable, "-c", "import os; os.write(0, b'\\0\\0\\0\\4nope'); input()"])
     plan = decide(TRAP, now=NOW, seed=1, solver=solver)
     assert plan.certificate.shipped == "greedy"
-    assert plan.certificate.why.startswith("the solver failed")
+    assert plan.certificate.causes[0].code is CauseCode.FAILED
     solver.close()
 
 
 def test_a_child_that_cannot_be_started_leaves_greedy() -> None:
     plan = decide(TRAP, now=NOW, seed=1, solver=ProcessSolver(["/there/is/no/such/program"]))
-    assert plan.certificate.why.startswith("the solver failed")
+    assert plan.certificate.causes[0].code is CauseCode.FAILED
 
 
 def test_the_child_ends_with_its_parent_even_while_it_solves() -> None:

@@ -19,6 +19,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, left_out
 from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
@@ -29,8 +30,6 @@ from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage
 from fleet.core.quota.users import split
-
-LeftOut = tuple[str, str]  # a bound that was met, by its name, and the part of the question without rows or classes
 
 
 class ClassKey(NamedTuple):
@@ -84,12 +83,12 @@ class GangClasses:
         self._profile = profile
         self._waiting = waiting
         self._heads = {head.candidate.unit.id for head in heads}
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[Cause] = []
         groups = [group for group in groups if group.eligibility.choices]
         bands = sorted({(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments})
         self.bands = bands[: BOUNDS.bands]
         if len(bands) > BOUNDS.bands:
-            self.left_out.append(("bands", f"bands below the first {BOUNDS.bands}"))
+            self.left_out.append(left_out("bands", most=BOUNDS.bands))
         self._numbers = {band: number for number, band in enumerate(self.bands)}
         self.most = cache(lambda shape, member: profile.rooms[member].most(profile.space.shapes[shape]))
         self.parts: dict[ClassKey, list[tuple[Group, Sequence[int]]]] = {}
@@ -163,7 +162,7 @@ class GangClasses:
         full = {limit for limit, amount in demand.items() if usage is not None and amount > (usage.room(*limit) or 0)}
         found = frozenset(account for account, mine in limits.items() if not full.isdisjoint(mine))
         if len(found) > BOUNDS.capped_users:
-            self.left_out.append(("capped_users", f"the caps of {len(found)} users"))
+            self.left_out.append(left_out("capped_users", users=len(found)))
             return frozenset()
         return found
 
@@ -212,8 +211,7 @@ class GangClasses:
                 if count > caps[alike]:
                     return False
             if link >= BOUNDS.links:
-                what = f"queue {group.leaf} behind its first {BOUNDS.links} kinds of gangs in a row"
-                self.left_out.append(("links", what))
+                self.left_out.append(left_out("links", queue=group.leaf or "", most=BOUNDS.links))
                 return False
             if plain is None:
                 return False

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.order import queue_order
+from fleet.core.model.plan import Answer
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import Band, band_of, weight
 from fleet.core.placement.greedy.situation import Pairs
@@ -29,7 +30,7 @@ from fleet.core.placement.linked.model import LinkedProblem
 from fleet.core.placement.packing.layout import packed_anew
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import GangPart, Space, slots
-from fleet.core.placement.problem import Answer, GangKind, Lane, LimitRow, Problem, Spread
+from fleet.core.placement.problem import GangKind, Lane, LimitRow, Problem, Spread
 from fleet.core.placement.reservation.profile import Profile
 
 

@@ -3,21 +3,22 @@
 An answer counts gangs by member; packing shows whether the nodes take them. If not, the question is put again with the
 nodes of these members (decode.py), from the best answer so far, a bounded number of times and within one limit of time.
 The core has no clock, so the time that counts is the solver's own report: a solver without time left gets one more
-question and answers nothing. `notes` names each bound that ends the search, for the certificate.
+question and answers nothing. `notes` has a cause for each bound that ends the search, for the certificate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.core.model.bounds import BOUNDS
-from fleet.core.model.plan import Certificate, Stage
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer, Certificate, Stage
 from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, value, worth
 from fleet.core.placement.greedy.situation import Pairs, Situation
 from fleet.core.placement.linked.decode import askable, decode, refined, repacked, sound
 from fleet.core.placement.linked.model import LinkedProblem, build
-from fleet.core.placement.problem import Answer, Solver
+from fleet.core.placement.problem import Solver
 from fleet.core.placement.reservation.profile import Profile
 
 _LEAST_LIMIT_S = 0.05
@@ -35,7 +36,7 @@ class Answers:
     seed: int
     certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
     outcome: GreedyOutcome | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[Cause] = field(default_factory=list)
     bounds: set[str] = field(default_factory=set)
 
     def best(self, linked: LinkedProblem) -> GreedyOutcome | None:
@@ -53,9 +54,9 @@ class Answers:
             left_s -= sum(stage.seconds for stage in answer.stages)
             gains = linked.gains(answer)
             if gains <= 0:  # packing cannot make it better than the known answer
-                if self.outcome is None and not self.certificate.why:
-                    why = "greedy is better" if gains < 0 else "greedy is as good"
-                    self.certificate = replace(self.certificate, why=why)
+                if self.outcome is None and not self.certificate.causes:
+                    cause = Cause(CauseCode.BETTER if gains < 0 else CauseCode.AS_GOOD)
+                    self.certificate = replace(self.certificate, causes=(cause,))
                 return self.outcome
             packed, dropped = self._outcome(linked, answer)
             more = self._more(linked, precise, answer, packed, dropped)
@@ -63,7 +64,7 @@ class Answers:
                 return self.outcome
             linked, precise = more
         self.bounds.add("answers")
-        self.notes.append(f"the solver was asked {BOUNDS.answers} times, and a part of each answer did not pack")
+        self.notes.append(Cause(CauseCode.ASKED_OFTEN, {"questions": BOUNDS.answers}))
         return self.outcome
 
     def _outcome(self, linked: LinkedProblem, answer: Answer) -> tuple[Pairs, Pairs]:
@@ -101,7 +102,7 @@ class Answers:
         if more is None:
             self.bounds.add("node_variables")
         if more is None or (more[1] == precise and more[0].lanes == linked.problem.lanes):
-            self.notes.append("a part of the answer did not pack, and the model takes no more of its nodes")
+            self.notes.append(Cause(CauseCode.NOT_PACKED))
             return None
         problem, precise = more
         hint = linked.hint(self.outcome.placed)
@@ -113,23 +114,22 @@ class Answers:
 
     def _ask(self, linked: LinkedProblem, limit_s: float, whole: bool) -> Answer | None:
         """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""
-        certificate, first = self.certificate, self.certificate.answer is None
+        first = not self.certificate.answers
         try:
             answer = self.solver.solve(linked.problem, seed=self.seed, limit_s=limit_s)
         except Exception as error:  # a solver may fail in any way, and greedy has an answer
-            self.notes.append(f"the solver failed ({type(error).__name__})")
-            return None
-        counts = (answer.admitted, answer.placed)
+            answer = Answer(cause=Cause(CauseCode.FAILED, {"detail": type(error).__name__}))
         belongs = not answer.empty and sound(linked.problem, answer)
         if answer.empty:
-            self.notes.append(answer.why or "the solver found no answer")
+            self.notes.append(answer.cause or Cause(CauseCode.NO_ANSWER))
         elif not belongs:
-            self.notes.append("the solver's answer does not belong to the problem")
-        if first:
-            self.certificate = replace(certificate, stages=answer.stages, why=answer.why, answer=counts)
-        elif belongs:
-            stages = answer.stages if whole else certificate.stages
-            self.certificate = replace(certificate, stages=stages, why=answer.why, more=(*certificate.more, counts))
+            self.notes.append(Cause(CauseCode.FOREIGN))
+        certificate = replace(self.certificate, answers=(*self.certificate.answers, answer))
+        if first or belongs:
+            stages = answer.stages if first or whole else certificate.stages
+            causes = (answer.cause,) if answer.cause is not None else ()
+            certificate = replace(certificate, stages=stages, causes=causes)
+        self.certificate = certificate
         return answer if belongs else None
 
 
@@ -151,39 +151,34 @@ def improve(
 ) -> tuple[GreedyOutcome, Certificate]:
     """The better of the greedy outcome and the solver's, and the certificate of how that came about."""
     if solver is None:
-        return greedy, Certificate("greedy", why="no solver was asked")
+        return greedy, Certificate("greedy", causes=(Cause(CauseCode.NOT_ASKED),))
     if len(greedy.placed) == situation.waiting:
-        return greedy, Certificate("greedy", why="optimal: everything that may start is placed")
+        return greedy, Certificate("greedy", causes=(Cause(CauseCode.ALL_PLACED),))
     config, heads = situation.snapshot.config, situation.head_choice.heads
     linked = build(situation.groups, situation.profile(), greedy.placed, now=situation.now, config=config, heads=heads)
     problem, found = linked.problem, value(situation, greedy)
     bounds = tuple(linked.bounds)
-    left_out = [f"the model has no {', no '.join(what for _, what in linked.left_out)}"] if linked.left_out else []
     if all(found.get(band, 0) >= bound for band, bound in zip(linked.bands, linked.trivial_bounds, strict=True)):
         grows = any(member.potential for member in situation.snapshot.members.values())
-        where = " on the nodes that are there" if grows else ""  # for nodes that could be added nothing is proven
-        return greedy, Certificate(
-            "greedy", why=_joined(f"optimal: no other gang could start{where}", left_out), bounds=bounds
-        )
+        # for nodes that could be added nothing is proven
+        cause = Cause(CauseCode.NO_OTHER_HERE if grows else CauseCode.NO_OTHER)
+        return greedy, Certificate("greedy", causes=(cause, *linked.left_out), bounds=bounds)
     if len(problem.classes) + len(problem.lanes) > BOUNDS.variables:
-        why = f"too large for the solver: {len(problem.lanes)} lanes"
-        return greedy, Certificate("greedy", why=why, bounds=(*bounds, "variables"))
+        cause = Cause(CauseCode.TOO_LARGE, {"lanes": len(problem.lanes)})
+        return greedy, Certificate("greedy", causes=(cause,), bounds=(*bounds, "variables"))
     answers = Answers(situation, solver, seed)
     solved = answers.best(linked)
-    why, notes, bounds = answers.certificate.why, [*answers.notes, *left_out], (*bounds, *answers.bounds)
+    causes, notes, bounds = answers.certificate.causes, (*answers.notes, *linked.left_out), (*bounds, *answers.bounds)
     if solved is None:
-        return greedy, replace(answers.certificate, why=_joined(why, notes), bounds=bounds)
+        return greedy, replace(answers.certificate, causes=_each_once(*causes, *notes), bounds=bounds)
     ours, theirs = worth(situation, greedy), worth(situation, solved)
     if theirs <= ours:
-        why = why or ("greedy is as good" if theirs == ours else "greedy is better")
+        causes = causes or (Cause(CauseCode.AS_GOOD if theirs == ours else CauseCode.BETTER),)
     shipped = "cp-sat" if theirs > ours else "greedy"
-    certificate = replace(answers.certificate, shipped=shipped, why=_joined(why, notes), bounds=bounds)
+    certificate = replace(answers.certificate, shipped=shipped, causes=_each_once(*causes, *notes), bounds=bounds)
     return solved if theirs > ours else greedy, certificate
 
 
-def _joined(why: str, notes: Iterable[str]) -> str:
-    """The cause with the bounds that the search met, each once, since a replay gets all of them from the record."""
-    for note in notes:
-        if note not in why:
-            why = f"{why}; {note}" if why else note
-    return why
+def _each_once(*causes: Cause) -> tuple[Cause, ...]:
+    """The causes without those that came before: where no answer came, its cause is that of the certificate, too."""
+    return tuple(cause for number, cause in enumerate(causes) if cause not in causes[:number])

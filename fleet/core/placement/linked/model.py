@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, left_out
+from fleet.core.model.plan import Answer
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import Band, band_of, weight
-from fleet.core.placement.linked.classes import ClassKey, GangClasses, LeftOut, Units
+from fleet.core.placement.linked.classes import ClassKey, GangClasses, Units
 from fleet.core.placement.linked.rows import SpanRows, lanes_of, quota_rows, room_rows
-from fleet.core.placement.problem import ALONE, Answer, Counts, GangClass, GangKind, Problem
+from fleet.core.placement.problem import ALONE, Counts, GangClass, GangKind, Problem
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.tiers import Tier
@@ -35,13 +37,13 @@ class LinkedProblem:
     units: tuple[Units, ...]
     bands: tuple[Band, ...]  # of the problem
     number: Callable[[Candidate], int | None]  # of the class that counts a unit
-    left_out: Sequence[LeftOut] = ()
+    left_out: Sequence[Cause] = ()
     row_bounds: frozenset[str] = frozenset()
 
     @property
     def bounds(self) -> frozenset[str]:
         """The bounds that left out parts of the question."""
-        return self.row_bounds | {bound for bound, _ in self.left_out}
+        return self.row_bounds | {str(cause.numbers["bound"]) for cause in self.left_out}
 
     def hint(self, placed: Iterable[tuple[Candidate, str]]) -> Counts:
         """A known answer, as the problem counts it."""
@@ -100,7 +102,7 @@ def build(
     if len(lanes) > BOUNDS.bound_lanes and any(cls.kind.beside != ALONE for cls in classes):
         classes = [replace(cls, kind=cls.kind._replace(beside=ALONE)) for cls in classes]
         lanes = lanes_of(classes, units, cut.most)
-        cut.left_out.append(("bound_lanes", "room beside reservations"))
+        cut.left_out.append(left_out("bound_lanes"))
     usage = profile.usage
     rooms, spreads, row_bounds = room_rows(lanes, profile, cut.left_out)
     problem = Problem(

@@ -26,8 +26,9 @@ from itertools import count, islice
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, left_out
 from fleet.core.placement.candidates.eligibility import MemberChoice
-from fleet.core.placement.linked.classes import LeftOut, Units
+from fleet.core.placement.linked.classes import Units
 from fleet.core.placement.packing.room import MemberRoom, room_for
 from fleet.core.placement.packing.space import Domain, GangPart, Levels, Shape, Vector, confined, levels_of, slots
 from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, PassableSpan, Problem, Spread, Terms
@@ -89,10 +90,10 @@ def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callabl
 
 
 def room_rows(
-    lanes: Sequence[Lane], profile: Profile, left_out: list[LeftOut]
+    lanes: Sequence[Lane], profile: Profile, lacks: list[Cause]
 ) -> tuple[tuple[LimitRow, ...], tuple[Spread, ...], frozenset[str]]:
     """Rows for every pool of every member and for its racks; pod variables for parts that may use several pools, and
-    for gangs that may use several racks; and the bounds that left out single rows. `left_out` gets the parts without
+    for gangs that may use several racks; and the bounds that left out single rows. `lacks` gets the parts without
     rows."""
     spreads: list[Spread] = []
     rows: list[LimitRow] = []
@@ -110,7 +111,7 @@ def room_rows(
     domains = {index: _domains(profile.rooms[lane.member], shapes[lane.kind.shape]) for index, lane in enumerate(lanes)}
     modelled = sum(len(found) for found in domains.values()) <= BOUNDS.domain_variables
     if not modelled:
-        left_out.append(("domain_variables", "racks"))
+        lacks.append(left_out("domain_variables"))
     for member in sorted(by_member):
         pools = _alike(profile.rooms[member])
         using = [_Use(counts) for _, counts in pools]
@@ -228,15 +229,15 @@ class SpanRows:
     """Rows for the spans of a profile that are `waiting`, as bits. No row forbids the known answer of `problem`."""
 
     def __init__(
-        self, profile: Profile, waiting: int, problem: Problem, heads: Mapping[str, int], left_out: list[LeftOut]
+        self, profile: Profile, waiting: int, problem: Problem, heads: Mapping[str, int], lacks: list[Cause]
     ) -> None:
-        """`heads`: the classes of heads, by unit; `left_out` gets the parts that have no rows."""
+        """`heads`: the classes of heads, by unit; `lacks` gets the parts that have no rows."""
         spans = [(number, span) for number, span in enumerate(profile.spans) if waiting & 1 << number]
         self._spans = [(number, span, heads.get(span.holder.unit.id, -1)) for number, span in spans]
         self._profile = profile
         self._usage = profile.usage
         self._problem = problem
-        self._left_out = left_out
+        self._lacks = lacks
         self._tries = BOUNDS.span_tries
 
     def rows(
@@ -255,7 +256,7 @@ class SpanRows:
             rows += found
             passed += [PassableSpan(passing, bound)] if passing and found else []
         if self._tries < 0:
-            self._left_out.append(("span_tries", "room beside some reservations"))
+            self._lacks.append(left_out("span_tries"))
         return tuple(rows), tuple(passed)
 
     def _room(self, span: Span, head: int, here: Sequence[int], passed: int) -> list[LimitRow]:
@@ -304,7 +305,7 @@ class SpanRows:
             room, about = partial(_tighter, span, usage), f" beside {span.holder.unit.name}"
             rows += quota_rows(classes, bound, usage, room, hint, about, head)
             if sum(len(row.classes) for row in rows) > BOUNDS.span_terms:
-                self._left_out.append(("span_terms", "quota beside reservations"))
+                self._lacks.append(left_out("span_terms"))
                 return []
         return rows
 

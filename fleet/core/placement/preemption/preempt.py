@@ -21,6 +21,7 @@ from itertools import chain, islice
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.leaving import leaves
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Eviction, RoomClaim, VictimSearch
@@ -61,12 +62,12 @@ def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
 @dataclass(frozen=True, slots=True)
 class PlanVictims:
     """The victims of a plan, and how they were found. `until`: the end of the claims; `cut`: why some candidates that
-    might take back were not looked at; "" if all were. `bounds`: those that ended a search for victims."""
+    might take back were not looked at; None if all were. `bounds`: those that ended a search for victims."""
 
     choices: tuple[VictimChoice, ...] = ()
     until: float = 0.0
     searches: tuple[VictimSearch, ...] = ()
-    cut: str = ""
+    cut: Cause | None = None
     bounds: frozenset[str] = frozenset()
 
     @property
@@ -135,7 +136,7 @@ class Reclaim:
         before = self._state
         hopeless: set[tuple[object, ...]] = set()
         stopped: set[str | None] = set()  # queues in which a candidate without room stops all that come after it
-        cut = ""
+        cut: Cause | None = None
         for number, candidate in enumerate(preemptors):
             alike = (
                 candidate.account,
@@ -146,7 +147,7 @@ class Reclaim:
                 candidate.unit.preemptible,
             )
             cut = self._spent(number, 0 if alike in hopeless else len(hopeless))
-            if cut:
+            if cut is not None:
                 break
             if candidate.unit.leaf in stopped:
                 continue
@@ -218,17 +219,17 @@ class Reclaim:
                 usage.charge(work.account or "", work.request, times)
         return not back or usage.refusal(candidate.account or "", candidate.request) is None
 
-    def _spent(self, looked_at: int, hopeless: int) -> str:
-        """Why no further gang is looked at; "" if it is."""
+    def _spent(self, looked_at: int, hopeless: int) -> Cause | None:
+        """Why no further gang is looked at; None if it is."""
         if looked_at >= BOUNDS.preemptors:
             self._bounds.add("preemptors")
-            return f"{BOUNDS.preemptors} gangs were looked at"
+            return Cause(CauseCode.PREEMPTORS, {"gangs": BOUNDS.preemptors})
         if self._tries.over:
-            return f"{BOUNDS.tries} tries were made"
+            return Cause(CauseCode.TRIES, {"tries": BOUNDS.tries})
         if hopeless >= BOUNDS.hopeless:
             self._bounds.add("hopeless")
-            return f"no room for {BOUNDS.hopeless} kinds of gangs"
-        return ""
+            return Cause(CauseCode.HOPELESS, {"kinds": BOUNDS.hopeless})
+        return None
 
 
 def preempt(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.plan import Said, VictimSearch
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Shape, confined
@@ -24,6 +25,8 @@ from fleet.core.placement.preemption.state import EvictableWork, PreemptionState
 from fleet.core.placement.preemption.victims import PreemptorGroup, VictimQuestion, VictimSolver, question, sound
 from fleet.core.placement.problem import VictimProblem
 
+_AS_GOOD = (CauseCode.AS_GOOD, CauseCode.ONE_BY_ONE_AS_GOOD)  # as the victims of one gang, of several
+_BETTER = (CauseCode.BETTER, CauseCode.ONE_BY_ONE_BETTER)
 Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
 
 
@@ -50,45 +53,45 @@ class JointSearch:
         if asking.absent:
             return deal, None
         units = tuple(candidate.unit.id for candidate in self.candidates)
-        other, why, members, entries = self._asked(deal, asking)
-        name = "one by one" if len(units) > 1 else "greedy"
+        other, cause, members, entries = self._asked(deal, asking)
         best = other if other is not None and other.cost < deal.cost else deal
-        if best is deal and (other is not None or not why):
-            why = f"{name} is {'better' if other is not None and other.cost > deal.cost else 'as good'}"
+        if best is deal and (other is not None or cause is None):
+            better = other is not None and other.cost > deal.cost
+            cause = Cause((_AS_GOOD, _BETTER)[better][len(units) > 1])
         shipped, stages = "greedy" if best is deal else "cp-sat", entries[-1].stages if entries else ()
-        return best, VictimSearch(units[0], shipped, why, stages, members, tuple(entries), units[1:])
+        return best, VictimSearch(units[0], shipped, cause, stages, members, tuple(entries), units[1:])
 
-    def _asked(self, deal: Deal, asking: VictimSolver) -> tuple[Deal | None, str, int, list[Said]]:
+    def _asked(self, deal: Deal, asking: VictimSolver) -> tuple[Deal | None, Cause | None, int, list[Said]]:
         """The solver's deal, or why there is none; over how many members, and all that the solver said."""
         together = len(self.candidates) > 1
         entries: list[Said] = []
-        why = asking.silent(together=together)
-        asked = self._question(deal) if not why else VictimQuestion([], None)
+        cause = asking.silent(together=together)
+        asked = self._question(deal) if cause is None else VictimQuestion([], None)
         works, problem = asked.works, asked.problem
         self.bounds.update(asked.bounds)
         members = len(problem.sites) if problem is not None else 0
         if problem is None:
-            why = why or "too many units could leave for the solver"
-        while problem is not None and not why:
+            cause = cause or Cause(CauseCode.TOO_MANY_VICTIMS)
+        while problem is not None and cause is None:
             answer, word = asking.ask(problem, together=together)
             entries.append(word)
-            why = answer.why
+            cause = answer.cause
             if answer.empty or not sound(problem, answer):
                 if not answer.stages or any(stage.status not in ("OPTIMAL", "INFEASIBLE") for stage in answer.stages):
-                    why = why or "the solver found no answer in its time"
+                    cause = cause or Cause(CauseCode.NO_VICTIMS)
                 break
             if self.tries.over:
-                why = "the tries for it were made"
+                cause = Cause(CauseCode.TRIED)
                 break
             tried = self._tried(problem, answer.placed, [works[index] for index in word.leaves])
             if isinstance(tried, Deal):
-                return tried, why, members, entries
+                return tried, cause, members, entries
             problem = replace(problem, cuts=(*problem.cuts, (tried, word.leaves)))
             if len(problem.cuts) > BOUNDS.cuts:
                 self.bounds.add("cuts")
-                why = "the solver's choices do not suffice"
-            why = why or asking.silent(together=together)
-        return None, why, members, entries
+                cause = Cause(CauseCode.INSUFFICIENT)
+            cause = cause or asking.silent(together=together)
+        return None, cause, members, entries
 
     def _question(self, deal: Deal) -> VictimQuestion:
         """Over the members of a known answer, and all others that any of the gangs looks into."""

@@ -16,15 +16,16 @@ from operator import itemgetter
 
 from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.gang import gang_key
 from fleet.core.model.leaving import left_behind
 from fleet.core.model.member import Member, Pool
-from fleet.core.model.plan import Said, Stage
+from fleet.core.model.plan import Answer, Said, Stage
 from fleet.core.model.unit import Seat, Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Levels, Need, Vector, confined, levels_of
 from fleet.core.placement.preemption.state import EvictableWork, Lacking, PreemptionState, Work, freeing
-from fleet.core.placement.problem import Answer, Demand, FreedRow, SiteNodes, Solver, Victim, VictimProblem
+from fleet.core.placement.problem import Demand, FreedRow, SiteNodes, Solver, Victim, VictimProblem
 
 
 def beside(state: PreemptionState, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:
@@ -142,13 +143,13 @@ class VictimSolver:
     def absent(self) -> bool:
         return self._solver is None
 
-    def silent(self, *, together: bool) -> str:
-        """Why no further question may be asked; "" if one may."""
+    def silent(self, *, together: bool) -> Cause | None:
+        """Why no further question may be asked; None if one may."""
         bound, most = ("questions_together", BOUNDS.questions_together) if together else ("questions", BOUNDS.questions)
         if self._asked[together] >= most:
             self.bounds.add(bound)
-            return f"{most} questions were asked"
-        return "" if self._may_take(together) > LEAST_S else "the time for finding victims is over"
+            return Cause(CauseCode.QUESTIONS, {"questions": most})
+        return None if self._may_take(together) > LEAST_S else Cause(CauseCode.TIME_OVER)
 
     def ask(self, problem: VictimProblem, *, together: bool) -> tuple[Answer, Said]:
         assert self._solver is not None
@@ -156,14 +157,14 @@ class VictimSolver:
         try:
             answer = self._solver.solve(problem, seed=self._seed, limit_s=self._may_take(together))
         except Exception as error:  # a solver may fail in any way; there is an answer without it
-            answer = Answer(why=f"the solver failed ({type(error).__name__})")
+            answer = Answer(cause=Cause(CauseCode.FAILED, {"detail": type(error).__name__}))
         # The time in its answer, not a clock's: so a replay spends the same.
         took = sum(stage.seconds for stage in answer.stages)
-        self._left_s = 0.0 if answer.why else self._left_s - took
+        self._left_s = 0.0 if answer.cause is not None else self._left_s - took
         self._kept_s -= took if together else 0.0
         stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
         leaves = tuple(index for index, leaves in enumerate(answer.admitted) if leaves)
-        return answer, Said(leaves, answer.placed, stages, answer.why)
+        return answer, Said(leaves, answer.placed, stages, answer.cause)
 
     def _may_take(self, together: bool) -> float:
         return self._left_s if together else self._left_s - max(0.0, self._kept_s)

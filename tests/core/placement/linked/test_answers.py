@@ -10,13 +10,15 @@ import pytest
 from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.cause import Cause, CauseCode
+from fleet.core.model.plan import Answer
 from fleet.core.notation import codec
 from fleet.core.placement.candidates.candidate import Candidate, without
 from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.linked.decode import refined
 from fleet.core.placement.linked.model import build
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.tiers import Rank, Tier
 from fleet.core.snapshot import Snapshot
@@ -139,7 +141,7 @@ def test_a_fleet_of_too_many_nodes_keeps_its_coarse_rows(monkeypatch: pytest.Mon
 def test_a_decision_that_asked_more_than_once_replays_to_the_same_plan(seed: int) -> None:
     snapshot = unhurried(seed)
     plan = decide(snapshot, now=NOW, seed=1, solver=CpSat())
-    assert plan.certificate.more, "this world is there to be asked about more than once"
+    assert len(plan.certificate.answers) > 1, "this world is there to be asked about more than once"
     assert not check(snapshot, plan, now=NOW)
     record = json.loads(json.dumps(codec.encode_record(snapshot, plan, now=NOW, seed=1)))
     assert codec.replay(record) == plan
@@ -190,12 +192,14 @@ class Once:
         return self._then
 
 
-@pytest.mark.parametrize("then", [Answer(why="late"), Answer((1,), (1,)), RuntimeError("broken")], ids=repr)
+@pytest.mark.parametrize(
+    "then", [Answer(cause=Cause(CauseCode.STARTING)), Answer((1,), (1,)), RuntimeError("broken")], ids=repr
+)
 def test_a_solver_that_fails_when_asked_again_leaves_its_first_answer(then: Answer | Exception) -> None:
     snapshot = unhurried(8)
     solver = Once(then)
     plan = decide(snapshot, now=NOW, seed=1, solver=solver)
     assert solver.asked == 2
     assert not check(snapshot, plan, now=NOW)
-    assert plan.certificate.answer is not None and plan.certificate.more == ()
+    assert len(plan.certificate.answers) == 2 and plan.certificate.answers[0].stages == plan.certificate.stages
     assert plan.certificate.stages

@@ -13,6 +13,7 @@ from fleet.core.check import check
 from fleet.core.check.packer import Gang, first_unpackable
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.decide import decide
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.leaving import vacated
 from fleet.core.model.plan import Plan
 from fleet.core.notation.codec import decode_plan, encode_plan, encode_record, replay
@@ -58,15 +59,17 @@ def test_evictions_and_claims_survive_json_and_replay() -> None:
     assert replay(json.loads(json.dumps(encode_record(world, plan, now=NOW, seed=1)))) == plan
 
 
-@pytest.mark.parametrize(("kinds", "why"), [(199, ""), (200, "no room for 200 kinds of gangs")])
-def test_kinds_of_gangs_that_find_no_room_are_looked_at_up_to_a_bound_that_the_plan_names(kinds: int, why: str) -> None:
+@pytest.mark.parametrize(("kinds", "cut"), [(199, None), (200, Cause(CauseCode.HOPELESS, {"kinds": 200}))])
+def test_kinds_of_gangs_that_find_no_room_are_looked_at_up_to_a_bound_that_the_plan_names(
+    kinds: int, cut: Cause | None
+) -> None:
     hopeless = [unit(f"h{i:03}").gang(1, gpu=1, memory=1 + i).queue("root/a").only_in("x") for i in range(kinds)]
     last = waits("last", "a", 1).only_in("y").having(enqueued_at=NOW + 1)
     quota = tree(a={"min": {GPU: 240}}, c={})
     members = member("x").nodes(40, free_gpu=0), member("y").nodes(1, free_gpu=0)
     plan = plan_of(*hopeless, last, runs("r", "c", 1, where="y"), *members, quota)
-    assert plan.certificate.reclaim == why
-    assert [eviction.preemptor for eviction in plan.evictions] == ([] if why else ["last"])
+    assert plan.certificate.reclaim == cut
+    assert [eviction.preemptor for eviction in plan.evictions] == ([] if cut else ["last"])
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)

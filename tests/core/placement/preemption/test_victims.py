@@ -18,12 +18,13 @@ from fleet.core.check.packer import Gang, first_unpackable
 from fleet.core.check.quality import needless
 from fleet.core.check.units import tiers_of
 from fleet.core.decide import decide
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.leaving import vacated
-from fleet.core.model.plan import Eviction
+from fleet.core.model.plan import Answer, Eviction
 from fleet.core.model.unit import Phase, Seat, Unit
 from fleet.core.notation.codec import encode_record, replay
 from fleet.core.placement.preemption.preempt import lost_work
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.quota.usage import Usage, request_of
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
@@ -154,33 +155,35 @@ class Says:
         if not isinstance(problem, VictimProblem):
             return Answer()
         self.asked += 1
-        return self.answers.pop(0) if self.answers else Answer(why="it said all")
+        return self.answers.pop(0) if self.answers else Answer(cause=Cause(CauseCode.STARTING))
 
 
+LATE = Cause(CauseCode.LATE, {"limit_s": 1.5})
 WRONG = {
-    "no answer": (Answer(why="too late"), "too late"),
-    "an answer to something else": (Answer((1, 0), (0,)), "no answer"),
-    "a member that there is not": (Answer((1, 0, 0), (7,)), "no answer"),
-    "victims that do not suffice": (Answer((1, 0, 0), (0,)), "it said all"),
-    "more victims than are needed": (Answer((1, 1, 1), (0,)), "greedy is better"),
+    "no answer": (Answer(cause=LATE), CauseCode.LATE),
+    "an answer to something else": (Answer((1, 0), (0,)), CauseCode.NO_VICTIMS),
+    "a member that there is not": (Answer((1, 0, 0), (7,)), CauseCode.NO_VICTIMS),
+    "victims that do not suffice": (Answer((1, 0, 0), (0,)), CauseCode.STARTING),
+    "more victims than are needed": (Answer((1, 1, 1), (0,)), CauseCode.BETTER),
 }
 
 
 @pytest.mark.parametrize("story", WRONG)
 def test_whatever_the_solver_says_the_plan_is_sound_and_says_why(story: str) -> None:
-    answer, why = WRONG[story]
+    answer, code = WRONG[story]
     solver = Says(answer)
     plan = decided(TRAP, solver)
     assert solver.asked
     assert evicted(plan) in (["old"], ["new1", "new2"])
     (search,) = plan.certificate.victims
-    assert (search.shipped, why in search.why) == ("greedy", True)
+    assert search.cause is not None
+    assert (search.shipped, search.cause.code) == ("greedy", code)
 
 
 def test_a_solver_that_fails_costs_nothing_but_its_proof() -> None:
     plan = decided(TRAP, Fails())
     assert plan.claims
-    assert "MemoryError" in plan.certificate.victims[0].why
+    assert plan.certificate.victims[0].cause == Cause(CauseCode.FAILED, {"detail": "MemoryError"})
 
 
 def test_a_choice_that_does_not_suffice_comes_back_as_a_cut() -> None:

@@ -17,11 +17,12 @@ from fleet.core.check.claims import may_not_leave
 from fleet.core.check.packer import first_unpackable
 from fleet.core.check.units import gang_of, tiers_of
 from fleet.core.decide import decide
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.leaving import vacated
-from fleet.core.model.plan import Eviction, Plan, VictimSearch
+from fleet.core.model.plan import Answer, Eviction, Plan, VictimSearch
 from fleet.core.model.unit import Phase, Seat, Unit
 from fleet.core.notation.codec import encode_record, replay
-from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.quota.usage import Usage, request_of
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
@@ -71,27 +72,29 @@ class Says:
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         if isinstance(problem, VictimProblem) and sum(problem.counts) > 1:
-            return self.answers.pop(0) if self.answers else Answer(why="it said all")
+            return self.answers.pop(0) if self.answers else Answer(cause=Cause(CauseCode.STARTING))
         return CpSat().solve(problem, seed=seed, limit_s=limit_s)
 
 
+LATE = Cause(CauseCode.LATE, {"limit_s": 1.5})
 WRONG = {
-    "no answer": (Answer(why="too late"), "too late"),
-    "an answer to something else": (Answer((1, 0), (0, 0)), "no answer"),
-    "a member for one of them only": (Answer((1, 1, 0), (0,)), "no answer"),
-    "a member that there is not": (Answer((1, 1, 0), (0, 3)), "no answer"),
-    "victims that do not suffice": (Answer((0, 0, 1), (0, 0)), "it said all"),
-    "more victims than are needed": (Answer((1, 1, 1), (0, 1)), "one by one is as good"),
+    "no answer": (Answer(cause=LATE), CauseCode.LATE),
+    "an answer to something else": (Answer((1, 0), (0, 0)), CauseCode.NO_VICTIMS),
+    "a member for one of them only": (Answer((1, 1, 0), (0,)), CauseCode.NO_VICTIMS),
+    "a member that there is not": (Answer((1, 1, 0), (0, 3)), CauseCode.NO_VICTIMS),
+    "victims that do not suffice": (Answer((0, 0, 1), (0, 0)), CauseCode.STARTING),
+    "more victims than are needed": (Answer((1, 1, 1), (0, 1)), CauseCode.ONE_BY_ONE_AS_GOOD),
 }
 
 
 @pytest.mark.parametrize("story", WRONG)
 def test_whatever_the_solver_says_of_several_the_plan_is_sound_and_says_why(story: str) -> None:
-    answer, why = WRONG[story]
+    answer, code = WRONG[story]
     plan = decided(TRAP, Says(answer))
     assert len(plan.claims) == 2
     search = together(plan)
-    assert (search.shipped, why in search.why) == ("greedy", True)
+    assert search.cause is not None
+    assert (search.shipped, search.cause.code) == ("greedy", code)
 
 
 def test_a_set_that_does_not_suffice_for_several_comes_back_as_a_cut() -> None:
