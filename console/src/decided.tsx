@@ -11,10 +11,11 @@ export function JobLink({ job, kind }: { job: string; kind: string }) {
 
 export const answerOf = (shipped: string) => (shipped === "greedy" ? "backfill" : "the solver");
 
-/** The cause of the certificate, as `fleet decide` words it. */
-export function causeOf(why: string): string {
-  return why.replaceAll("greedy is as good", "the solver found nothing better").replaceAll("greedy", "backfill");
-}
+const WORDS: Record<string, string> = { AsGood: "the solver found nothing better", Better: "backfill is better" };
+
+/** The causes of a certificate, as `fleet decide` words them. */
+export const causeOf = (causes: { code: string; text: string }[]) =>
+  causes.map(({ code, text }) => WORDS[code] ?? text).join("; ");
 
 /** The proven quality of a plan. `gap`: a part; null where nothing is proven. */
 export function quality(gap: number | null): string {

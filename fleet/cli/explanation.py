@@ -18,6 +18,7 @@ _KINDS = {
     "MoreQuota": "more quota",
     "MoreNodes": "more nodes",
 }
+_NO_CHANGE = {"NoneStartsIt": "Would not start it", "NotFoundInTime": "Not found in time"}
 
 
 def lines(document: dict[str, Any]) -> list[str]:
@@ -53,10 +54,9 @@ def would_start(changes: list[dict[str, Any]]) -> list[str]:
 def would_not(without: list[dict[str, Any]]) -> list[str]:
     """The kinds of changes that alone do not start a job, or of which none was found in time."""
     found: list[str] = []
-    for why in sorted({entry["why"] for entry in without}):
-        kinds = [_KINDS.get(entry["kind"], entry["kind"]) for entry in without if entry["why"] == why]
-        text = "Would not start it" if why.startswith("no single") else "Not found in time"
-        found.append(f"{text}: {', '.join(kinds)}")
+    for cause, text in _NO_CHANGE.items():
+        kinds = [_KINDS.get(entry["kind"], entry["kind"]) for entry in without if entry.get("cause") == cause]
+        found += [f"{text}: {', '.join(kinds)}"] if kinds else []
     return found
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.explanation import would_not, would_start
 from fleet.cli.jobs import age
+from fleet.core.model.cause import Cause, CauseCode, in_words
 from fleet.core.model.difference import HORIZON_S, UnitState, Verdict
 from fleet.core.model.reason import human
 
 HOLDERS = 10  # queues that are told
 NOTHING = "nothing would be otherwise"
+_IN_WORDS = {CauseCode.AS_GOOD: "the solver found nothing better", CauseCode.BETTER: "backfill is better"}
 Json = Mapping[str, Any]
 
 
@@ -83,15 +85,21 @@ def _waits_for_good(standing: Json) -> bool:
 
 
 def _answer(certificate: Json) -> str:
-    return source_in_words(str(certificate["shipped"]), str(certificate["why"] or ""))
+    return source_in_words(str(certificate["shipped"]), map(_cause, certificate.get("causes", ())))
 
 
-def source_in_words(shipped: str, why: str) -> str:
-    """The source of a plan, and the cause of that. The plan without the solver starts jobs in order, and lets others
+def _cause(written: Json) -> Cause:
+    """A code of a newer hub has its text alone."""
+    if written["code"] not in set(CauseCode):
+        return Cause(CauseCode.OLDER, {"text": written["text"]})
+    return Cause(CauseCode(written["code"]), written.get("numbers", {}))
+
+
+def source_in_words(shipped: str, causes: Iterable[Cause]) -> str:
+    """The source of a plan, and the causes of that. The plan without the solver starts jobs in order, and lets others
     fill the gaps: backfill."""
-    for ours, theirs in (("greedy is as good", "the solver found nothing better"), ("greedy", "backfill")):
-        shipped, why = shipped.replace(ours, theirs), why.replace(ours, theirs)
-    return shipped + (f" ({why})" if why else "")
+    source, why = "backfill" if shipped == "greedy" else shipped, in_words(causes, _IN_WORDS)
+    return source + (f" ({why})" if why else "")
 
 
 def _standing(standing: Json) -> str:

@@ -175,7 +175,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     rows = [["JOB", "MEMBER", "REASON"], *merged(said)]
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate
-    print(f"answer: {source_in_words(certificate.shipped, certificate.why)}")
+    print(f"answer: {source_in_words(certificate.shipped, certificate.causes)}")
     if certificate.bounds:
         print(f"bounds reached: {', '.join(certificate.bounds)}")
     for stage in certificate.stages:

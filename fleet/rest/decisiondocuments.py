@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from fleet.core.model.plan import Stage
+from fleet.core.notation.causetexts import causes_in
 from fleet.kinds import named_kind
 from fleet.values.times import rfc3339
 
@@ -36,6 +37,7 @@ def short(row: Row) -> Json:
         "at": rfc3339(float(row["now"])),
         **{name: row[name] for name in ("placed", "waiting", "shipped")},
         **{name: row.get(name) for name in ("claimed", "evicted", "gap", "why", "tookMs")},
+        "causes": _causes(row),
         "named": {name: row.get(name, ())[:NAMED] for name in CHANGES},
     }
 
@@ -103,16 +105,32 @@ def _certificate(certificate: Row, identity: Any) -> Json:
         for stage in certificate.get("stages", ())
     ]
     victims = [
-        {**identity(search["unit"]), "shipped": search["shipped"], "why": search.get("why", "")}
+        {
+            **identity(search["unit"]),
+            "shipped": search["shipped"],
+            "why": search.get("why", ""),
+            "cause": next(iter(_causes(search)), None),
+        }
         for search in certificate.get("victims", ())
     ]
     return {
         "shipped": certificate["shipped"],
         "why": certificate.get("why", ""),
+        "causes": _causes(certificate),
         "stages": stages,
         "victims": victims,
         "bounds": list(certificate.get("bounds", ())),
     }
+
+
+def _causes(part: Row) -> list[Json]:
+    """Those of a row, a certificate or a search. An older release wrote their texts alone."""
+    stored = part.get("causes") or [part[name] for name in ("cause",) if name in part]
+    if stored:
+        return [{"code": one["code"], "numbers": one.get("numbers", {}), "text": one["text"]} for one in stored]
+    return [
+        {"code": one.code.value, "numbers": one.numbers, "text": one.text} for one in causes_in(part.get("why") or "")
+    ]
 
 
 def _gpus(amounts: Mapping[str, int]) -> int:

@@ -27,6 +27,14 @@ class Named(Model):
     evictions: list[Evicted]
 
 
+class Cause(Model):
+    """Why a plan or a choice is whose it is, or what its proof leaves out. Programs compare codes."""
+
+    code: str = Field(description="As docs/reference/reasons.md lists them.")
+    numbers: dict[str, str | int | float] = Field(description="The values of the text.")
+    text: str = Field(description="For people.")
+
+
 class Decision(Model):
     """One decision that changed something, in short. What an older release did not record is null."""
 
@@ -37,7 +45,8 @@ class Decision(Model):
     evicted: int | None = Field(description="Jobs that it evicted.")
     waiting: int = Field(description="Jobs that it left waiting, each with a reason.")
     shipped: str = Field(description='Whose plan it was: "cp-sat" or "greedy".')
-    why: str | None = Field(description="Why it is the greedy plan, when it is.")
+    why: str | None = Field(description="Why it is the greedy plan, when it is: the texts of all causes.")
+    causes: list[Cause] = Field(description="The main one first.")
     gap: float | None = Field(
         description="How far its starts are below the best at most, as a part: 0 is proven best; null: nothing proven."
     )
@@ -71,14 +80,16 @@ class DecidedJob(Model):
 
 class VictimSearch(DecidedJob):
     shipped: str = Field(description='Whose choice it was: "cp-sat" or "greedy".')
-    why: str = Field(description="Why it is the greedy choice, when it is.")
+    why: str = Field(description="Why it is the greedy choice, when it is: the text of the cause.")
+    cause: Cause | None
 
 
 class Certificate(Model):
     """The quality of the plan, and its author."""
 
     shipped: str
-    why: str = Field(description="Why it is the greedy plan, when it is.")
+    why: str = Field(description="Why it is the greedy plan, when it is: the texts of all causes.")
+    causes: list[Cause] = Field(description="The main one first.")
     stages: list[Stage]
     victims: list[VictimSearch] = Field(description="How the jobs to evict were chosen, by the job that needs room.")
     bounds: list[str] = Field(description="Bounds that ended a search early.")

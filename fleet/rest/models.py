@@ -152,7 +152,8 @@ class SmallestChange(Model):
 
 class NoChange(Model):
     kind: str
-    why: str = Field(description="That no single change of this kind starts it, or that none was found in time.")
+    cause: Literal["NoneStartsIt", "NotFoundInTime"]
+    why: str = Field(description="The cause for people.")
 
 
 class AwaitedJob(Model):

@@ -323,8 +323,8 @@ def test_what_was_not_found_in_time_is_told_apart_from_what_does_not_help() -> N
         "at": "2026-01-01T00:00:00Z",
         "estimate": {"p10": "2026-01-01T00:01:00Z", "p50": "2026-01-01T01:00:00Z", "p90": None},
         "without": [
-            {"kind": "MoreNodes", "why": "not found within the decisions or the time that the search may take"},
-            {"kind": "Release", "why": "no single change of this kind starts it"},
+            {"kind": "MoreNodes", "cause": "NotFoundInTime"},
+            {"kind": "Release", "cause": "NoneStartsIt"},
         ],
     }
     assert lines(said) == [

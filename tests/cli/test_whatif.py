@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
+from fleet.cli.whatif_table import source_in_words
+from fleet.core.model.cause import Cause, CauseCode, left_out
 from fleet.kinds import INTERPRETERS
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.manifests import GPU, job, policy, written
@@ -66,6 +68,14 @@ def test_the_table_says_who_when_and_why(case: str) -> None:
         "waits: QuotaExhausted   starts in n   now, was in 43m",
     ]
     assert lines[2:] == ["jobs that wait: 1, then 0", "answer: backfill (no solver was asked)"]
+
+
+def test_causes_are_told_in_words_that_do_not_name_our_own_algorithms() -> None:
+    racks = left_out("domain_variables")
+    assert source_in_words("cp-sat", ()) == "cp-sat"
+    as_good = source_in_words("greedy", (Cause(CauseCode.AS_GOOD), racks))
+    assert as_good == "backfill (the solver found nothing better; the model has no racks)"
+    assert source_in_words("greedy", (Cause(CauseCode.BETTER),)) == "backfill (backfill is better)"
 
 
 def test_a_job_that_waits_in_a_full_fleet_is_told_who_uses_it_and_what_would_start_it(

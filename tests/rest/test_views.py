@@ -8,19 +8,22 @@ import subprocess
 import sys
 from typing import Any
 
+import orjson
 import pytest
 
 from fleet.controllers.decide.decisionrow import listed
 from fleet.controllers.decide.record import RowPacker
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
+from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.member import Member, Pool
-from fleet.core.model.plan import Certificate, Eviction, Placement, Plan, RoomClaim
+from fleet.core.model.plan import Certificate, Eviction, Placement, Plan, RoomClaim, VictimSearch
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.notation import codec
 from fleet.core.snapshot import Snapshot
 from fleet.rest.clusters import cluster as described
+from fleet.rest.decisiondocuments import detail, short
 from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay
 from fleet.rest.membermodels import ClusterList
 from fleet.rest.mount import PREFIX
@@ -160,7 +163,9 @@ async def test_a_decision_says_what_it_changed_why_others_wait_and_the_gpus_befo
     snapshot = Snapshot(None, units, {"m": Member("m", pools=(Pool(free=((Amounts.of({"nvidia.com/gpu": 8}), 2),)),))})
     claim = RoomClaim("next", "m", Amounts(), 2e9)
     reasons = {"last": Reason(Code.HELD), "next": Reason(Code.HELD)}
-    plan = Plan((Placement("new", "m"),), reasons, Certificate("greedy"), (Eviction("old", "m", "next"),), (claim,))
+    late = Cause(CauseCode.LATE, {"limit_s": 1.5})
+    certificate = Certificate("greedy", causes=(late,), victims=(VictimSearch("next", "greedy", late),))
+    plan = Plan((Placement("new", "m"),), reasons, certificate, (Eviction("old", "m", "next"),), (claim,))
     async with rest(start=False) as hub:
         store = hub.world.store
         record = await store.history("decision-record", RowPacker().pack(snapshot, plan, 1e9, 1))
@@ -180,6 +185,28 @@ async def test_a_decision_says_what_it_changed_why_others_wait_and_the_gpus_befo
         assert found["byMember"] == [{"name": "m", "gpus": 16, **after}]
         assert found["byQueue"] == [{"path": "root/a", "max": None, **after}]
         assert found["evictions"][0]["for"]["job"] == found["claims"][0]["job"] == "team/next"
+        text = "the solver was stopped at its deadline of 1.5 s"
+        cause = {"code": "Late", "numbers": {"limit_s": 1.5}, "text": text}
+        (search,) = found["certificate"]["victims"]
+        assert found["causes"] == found["certificate"]["causes"] == [search["cause"]] == [cause]
+        assert found["why"] == found["certificate"]["why"] == search["why"] == text
+
+
+def test_causes_that_an_older_release_wrote_as_texts_have_their_codes() -> None:
+    old = {"unit": "a", "shipped": "greedy", "why": "one by one is as good"}
+    certificate = {"shipped": "greedy", "why": "greedy is as good; the model has no racks", "victims": [old]}
+    record = {
+        "seed": 1,
+        "snapshot": {"units": [], "members": []},
+        "plan": {"placements": [], "reasons": {}, "certificate": certificate},
+    }
+    row = {"id": 1, "now": 1e9, "placed": 0, "waiting": 0, "shipped": "greedy", "why": "no solver was asked"}
+    found = DecisionDetail.model_validate(detail(row, orjson.dumps(record), None, "", ""))
+    assert [(one.code, one.numbers, one.text) for one in found.causes] == [("NotAsked", {}, "no solver was asked")]
+    assert [one.code for one in found.certificate.causes] == ["AsGood", "LeftOut"]
+    assert found.certificate.causes[1].numbers == {"bound": "domain_variables"}
+    assert [one.cause.code for one in found.certificate.victims if one.cause is not None] == ["OneByOneAsGood"]
+    assert short({**row, "why": None})["causes"] == []
 
 
 async def test_the_snapshot_is_what_the_next_decision_looks_at() -> None:

@@ -94,7 +94,7 @@ function Quality({ decision: { certificate, gap, ms } }: { decision: DecisionDet
         {solver
           ? "The solver, CP-SAT, looks at all jobs at once. Its plan is worth more than that of backfill."
           : "Backfill starts jobs in the order of their queues, and lets later ones fill the gaps."}
-        {certificate.why && ` The cause: ${causeOf(certificate.why)}.`}
+        {certificate.causes.length > 0 && ` The cause: ${causeOf(certificate.causes)}.`}
         {certificate.bounds.length > 0 && ` A search ended at its bound: ${certificate.bounds.join(", ")}.`}
       </p>
       {certificate.stages.length > 0 && (
@@ -174,7 +174,7 @@ function Changes({ decision: { placements, claims, evictions, certificate } }: {
             {certificate.victims.map((one) => (
               <li key={one.unit}>
                 The jobs that leave for {one.job} were chosen by {answerOf(one.shipped)}
-                {one.why && ` (${causeOf(one.why)})`}.
+                {one.cause && ` (${causeOf([one.cause])})`}.
               </li>
             ))}
           </ul>

@@ -140,7 +140,7 @@ function Rows({ items }: { items: Decision[] }) {
               <td className="number">
                 <Link to={`/decisions/${one.id}#waiting`}>{one.waiting.toLocaleString()}</Link>
               </td>
-              <td className="less" title={causeOf(one.why ?? "") || undefined}>
+              <td className="less" title={causeOf(one.causes) || undefined}>
                 {answerOf(one.shipped)}
               </td>
               <td className="less">{quality(one.gap)}</td>

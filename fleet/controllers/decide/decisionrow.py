@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from fleet.core.model.plan import Plan
+from fleet.core.notation.bytype import encode
 from fleet.core.snapshot import Snapshot
 from fleet.kinds import named_kind
 
@@ -37,6 +38,7 @@ def listed(snapshot: Snapshot, plan: Plan, *, now: float, took_s: float) -> dict
         "waiting": len(plan.reasons),
         "shipped": certificate.shipped,
         "why": certificate.why,
+        "causes": [encode(cause) for cause in certificate.causes],
         "gap": certificate.gap,
         "tookMs": round(took_s * 1000, 3),
         "starts": named({**job(one.unit), "member": one.member} for one in plan.placements),

@@ -12,8 +12,19 @@ from fleet.core.model.reason import Reason
 class NoChangeCause(StrEnum):
     """Why there is no change of a kind."""
 
-    NONE = "no single change of this kind starts it"
-    SPENT = "not found within the decisions or the time that the search may take"
+    NONE = "NoneStartsIt"
+    SPENT = "NotFoundInTime"
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    NoChangeCause.NONE: "no single change of this kind starts it",
+    NoChangeCause.SPENT: "not found within the decisions or the time that the search may take",
+}
 
 
 @dataclass(frozen=True, slots=True)

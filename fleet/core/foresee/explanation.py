@@ -111,7 +111,7 @@ def changes(answer: StartAnswer, unit: Unit) -> dict[str, Any]:
             }
             for change in answer.changes
         ],
-        "without": [{"kind": kind.value, "why": why.value} for kind, why in answer.without],
+        "without": [{"kind": kind.value, "cause": cause.value, "why": cause.text} for kind, cause in answer.without],
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class CauseCode(StrEnum):
@@ -136,9 +137,10 @@ def left_out(bound: str, **numbers: str | int) -> Cause:
     return Cause(CauseCode.LEFT_OUT, {"bound": bound, **numbers})
 
 
-def in_words(causes: Iterable[Cause]) -> str:
-    """All causes of one certificate for people; all parts without a model in one sentence, the last."""
+def in_words(causes: Iterable[Cause], words: Mapping[CauseCode, str] = MappingProxyType({})) -> str:
+    """All causes of one certificate for people; all parts without a model in one sentence, the last. `words`: what
+    stands in place of some texts."""
     causes = list(causes)
     parts = [cause.part for cause in causes if cause.code is CauseCode.LEFT_OUT]
-    texts = [cause.text for cause in causes if cause.code is not CauseCode.LEFT_OUT]
+    texts = [words.get(cause.code, cause.text) for cause in causes if cause.code is not CauseCode.LEFT_OUT]
     return "; ".join([*texts, f"the model has no {', no '.join(parts)}"] if parts else texts)
