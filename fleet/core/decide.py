@@ -13,6 +13,7 @@ from fleet.core.check import Violation, check
 from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.plan import Certificate, Head, Placement, Plan
 from fleet.core.model.reason import Code, Reason
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.explain.why import reasons
 from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, worth
@@ -22,7 +23,6 @@ from fleet.core.placement.preemption.preempt import NOTHING_FOUND, PlanVictims, 
 from fleet.core.placement.preemption.victims import VictimSolver
 from fleet.core.placement.problem import Solver
 from fleet.core.placement.sizes.sizing import sizing
-from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
 from fleet.core.snapshot.surplus import at_least
 

@@ -137,4 +137,4 @@ def _told(reason: Reason | None, namespace: str) -> dict[str, Any] | None:
     if reason is None:
         return None
     told = reason.told_to(namespace)
-    return {"code": told.code.value, "text": told.text, "numbers": dict(told.numbers)}
+    return {"code": told.code.value, "text": told.text, "numbers": told.figures}

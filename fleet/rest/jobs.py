@@ -369,7 +369,7 @@ def _behind(explanation: dict[str, Any], obstacle: after.Obstacle | None) -> dic
     none = {"outcome": "NeverStarts" if obstacle.never else "NotEstimated", "p10": None, "p50": None, "p90": None}
     return {
         **explanation,
-        "reason": {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)},
+        "reason": {"code": reason.code.value, "text": reason.text, "numbers": reason.figures},
         "estimate": {**explanation["estimate"], **none, "samples": 0, "why": why},
         "changes": [],
         "without": [],

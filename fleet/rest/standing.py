@@ -34,8 +34,9 @@ from fleet.bindings.unit import (
 from fleet.bindings.unit import (
     reason_of as unit_reason,
 )
-from fleet.core.foresee.position import NOT_IN_LINE, tier_of
+from fleet.core.foresee.position import NOT_IN_LINE
 from fleet.core.model.reason import Code
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Component
 from fleet.kinds import interpreter, kind_word
 from fleet.kinds.lookup import interpreter_for
@@ -104,9 +105,9 @@ def in_line(unit: Body) -> bool:
     return phase_of(unit) != BACKING_OFF and (code == Code.BACK_OFF or code not in NOT_IN_LINE)
 
 
-def tier(unit: Body) -> str | None:
-    """The tier of a unit: Guaranteed, Share, Crossing or Borrowed, where its reason says."""
-    return tier_of(mapping(unit_reason(unit).get("numbers")))
+def tier(unit: Body) -> Tier | None:
+    """The tier of a unit, where its reason says."""
+    return Tier.of_word(mapping(unit_reason(unit).get("numbers")).get("tier"))
 
 
 def charged(binding: Body, unit: Body | None = None) -> bool:
@@ -213,6 +214,7 @@ def row(job: StoredJob, position: int | None) -> dict[str, Any]:
     member_status = _member_status(binding)
     components = _components(job)
     place = position if state is State.QUEUED else None
+    rank = tier(job.unit) if job.unit is not None else None
     return {
         "namespace": metadata.get("namespace", ""),
         "kind": kind_word(job.kind.group, job.kind.kind),
@@ -220,7 +222,7 @@ def row(job: StoredJob, position: int | None) -> dict[str, Any]:
         "state": str(state),
         "queue": job.queue,
         "position": place,
-        "tier": tier(job.unit) if place is not None and job.unit is not None else None,
+        "tier": rank.word if place is not None and rank is not None else None,
         "priority": priority_of(job.unit, binding) if binding is not None else None,
         "member": member,
         "attempt": b.attempt(binding) if binding is not None else 0,

@@ -38,7 +38,8 @@ def test_no_help_names_the_inside_of_the_hub() -> None:
 
 def test_no_reason_names_the_inside_of_the_hub() -> None:
     special = {name: text for name, text in vars(reason).items() if name.startswith("_") and isinstance(text, str)}
-    sentences = {**special, **reason._WAITS_AS, **commit._WHY, **explain.NUMBERS, **explain.COUNTS_AS}
+    by_tier = {f"{table} {tier}": text for table in (reason._WAITS_AS, commit._WHY) for tier, text in table.items()}
+    sentences = {**special, **by_tier, **explain.NUMBERS, **explain.COUNTS_AS}
     sentences |= {code.value: entry.text for code, entry in reason.TABLE.items()}
     shown = {name: re.sub(r"\{\w+\}", "", text) for name, text in sentences.items() if not name.startswith("__")}
     assert len(shown) > 50

@@ -30,6 +30,7 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.core.model.reason import Reason, named_to
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Component
 from fleet.core.placement.packing.layout import domains
 from fleet.core.placement.reservation.heads import nominated
@@ -52,10 +53,10 @@ log = structlog.get_logger(__name__)
 SCHEDULER = "default-scheduler"  # the component that users see on scheduling events
 PREEMPTED = "Preempted"  # reason of an eviction that makes room
 _EVERYTHING: frozenset[str] = frozenset({"*"})
-_WHY = {
-    "Guaranteed": "which is within its guarantee",
-    "Share": "which is within its fair share",
-    "Crossing": "which is the first of a queue below its fair share",
+_WHY: Mapping[Tier | None, str] = {
+    Tier.GUARANTEED: "which is within its guarantee",
+    Tier.SHARE: "which is within its fair share",
+    Tier.CROSSING: "which is the first of a queue below its fair share",
 }
 
 
@@ -252,8 +253,7 @@ class PlanCommitter:
     ) -> _Act:
         """A unit that claims room, and its victims."""
         sources = picture.sources[room.unit]
-        tier = str(reasons[room.unit].numbers.get("tier", ""))
-        why = _WHY.get(tier, "which has a higher priority")
+        why = _WHY.get(reasons[room.unit].tier, "which has a higher priority")
         job = b.job_name(sources.binding.body)
 
         def writes() -> list[Write]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fleet.bindings.elastic import least_text
 from fleet.controllers.decide.snapshot import Picture
@@ -24,7 +25,7 @@ def with_least(picture: Picture, reasons: Mapping[str, Reason]) -> dict[str, Rea
     """The reasons, where it matters with the replicas that are enough to start."""
     units, sources = picture.snapshot.units, picture.sources
     return {
-        key: Reason(why.code, {**why.numbers, LEAST: least_text(sources[key].binding.body)})
+        key: replace(why, numbers={**why.numbers, LEAST: least_text(sources[key].binding.body)})
         if units[key].sizes is not None and why.code in _LESS_HELPS
         else why
         for key, why in reasons.items()

@@ -8,7 +8,7 @@ binding, from which the job has its condition, follows its unit less often, sinc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -144,7 +144,7 @@ class ReasonWriter:
         """The reason to write now; or None and the seconds until there is one, 0 when all is said."""
         if record is None or record.code != reason.code:
             return _Due(unit_id, reason, new_code=True, on_unit=has_unit, on_binding=True), 0.0
-        numbers, tuned = dict(reason.numbers), self._hub.config
+        numbers, tuned = reason.figures, self._hub.config
         waits = []
         if record.numbers != numbers:
             waits.append(record.at + tuned.reason_repeat_s - now)
@@ -197,7 +197,7 @@ class ReasonWriter:
                 await self._write_each(picture, [due], now)
             return
         for due in batch:
-            uid, numbers = _uid(picture.sources[due.unit_id]), dict(due.reason.numbers)
+            uid, numbers = _uid(picture.sources[due.unit_id]), due.reason.figures
             known = self._records.get(due.unit_id)
             shown, shown_at = (known.unit_numbers, known.shown_at) if known is not None else (None, 0.0)
             if due.on_binding:
@@ -234,7 +234,7 @@ def with_cause(reason: Reason, binding: Body) -> Reason:
     if obstacle is not None and obstacle.is_why(reason.numbers.get("why")):
         return obstacle.reason
     failures = failures_of(binding) if reason.code is Code.BACK_OFF else ()
-    return Reason(reason.code, {**reason.numbers, CAUSE: failures[-1].reason}) if failures else reason
+    return replace(reason, numbers={**reason.numbers, CAUSE: failures[-1].reason}) if failures else reason
 
 
 def _uid(sources: Sources) -> str:
@@ -251,7 +251,7 @@ def _explain_unit(unit: Body, reason: Reason, text: str, now: float) -> Body | N
         return None
     status = unit.setdefault("status", {})
     status["message"] = text
-    status["reason"] = {"code": str(reason.code), "numbers": dict(reason.numbers)}
+    status["reason"] = {"code": str(reason.code), "numbers": reason.figures}
     status["lastUpdateTime"] = rfc3339(now)
     return unit
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from fleet.core.model.order import queue_order
 from fleet.core.model.reason import Code, Reason, Severity
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.preemption.state import LOWER, policy_of
 from fleet.core.placement.reservation.heads import overdue_change
@@ -66,7 +67,7 @@ def _next_heads(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[U
             continue
         if reason.severity is not Severity.INFO or (unit.leaf in heads and queue_order(unit) > heads[unit.leaf]):
             continue
-        if reason.numbers.get("tier", "Share") != "Borrowed":
+        if reason.tier is not Tier.BORROWED:
             yield unit
         elif unit.leaf not in firsts or queue_order(unit) < queue_order(firsts[unit.leaf]):
             firsts[unit.leaf] = unit
@@ -81,5 +82,5 @@ def _whole(at: float) -> float:
 def _hungry(reason: Reason, urgent: bool) -> bool:
     """Whether a unit waits for what it may take back, and nothing leaves for it yet. A head that crosses its leaf's
     share says Share, and may. `urgent`: there are leaves in which priority alone gives a right to it."""
-    tier = reason.numbers.get("tier")
-    return reason.code is not Code.ROOM_CLAIMED and (tier in ("Guaranteed", "Share") or (urgent and tier is not None))
+    able = reason.tier in (Tier.GUARANTEED, Tier.SHARE) or (urgent and reason.tier is not None)
+    return able and reason.code is not Code.ROOM_CLAIMED

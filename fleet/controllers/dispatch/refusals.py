@@ -53,7 +53,7 @@ def tell_unit(unit: Body, reason: Reason | None, now: float) -> bool:
     if in_queue(unit):
         return False
     status, said = unit.setdefault("status", {}), reason_of(unit)
-    told = {"code": str(reason.code), "numbers": dict(reason.numbers)} if reason is not None else {}
+    told = {"code": str(reason.code), "numbers": reason.figures} if reason is not None else {}
     if said == told or (not told and said.get("code") != Code.MEMBER_FAILS):
         return False
     status.pop("reason", None)

@@ -112,7 +112,7 @@ def reserve(unit: Body, placement: ReservedPlacement, names: Sequence[str], now:
     status.update(
         phase=RESERVED,
         message=reason.text,
-        reason={"code": str(reason.code), "numbers": dict(reason.numbers)},
+        reason={"code": str(reason.code), "numbers": reason.figures},
         lastUpdateTime=rfc3339(now),
         nomination=to_body(placement),
         admissionChecks=answers(unit, names, now),

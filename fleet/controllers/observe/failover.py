@@ -203,7 +203,7 @@ class FailoverLoop:
         def unit(body: Body) -> bool:
             status = body.setdefault("status", {})
             status["message"] = reason.text
-            status["reason"] = {"code": str(reason.code), "numbers": dict(reason.numbers)}
+            status["reason"] = {"code": str(reason.code), "numbers": reason.figures}
             status["lastUpdateTime"] = rfc3339(now)
             return True
 

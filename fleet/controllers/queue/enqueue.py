@@ -216,7 +216,7 @@ def new_unit(stored: StoredObject, spec: Body, now: float, missing: Reason | Non
     status: Body = {"phase": ENQUEUED, "lastUpdateTime": rfc3339(now), "podState": {"running": 0, "pending": 0}}
     if missing is not None:
         status["message"] = missing.text
-        status["reason"] = {"code": str(missing.code), "numbers": dict(missing.numbers)}
+        status["reason"] = {"code": str(missing.code), "numbers": missing.figures}
     return {
         "apiVersion": f"{QUEUE}/v1alpha1",
         "kind": "QueueUnit",

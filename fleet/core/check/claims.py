@@ -18,8 +18,8 @@ from fleet.core.model.effort import Effort
 from fleet.core.model.leaving import leaves, vacated
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Eviction, Plan
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
 
 

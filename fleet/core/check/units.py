@@ -15,9 +15,10 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.matching import member_bars
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.order import queue_order
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.entitlement import entitlement
-from fleet.core.quota.tiers import Tier, UnitGroup
+from fleet.core.quota.tiers import UnitGroup
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 

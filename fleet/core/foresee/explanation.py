@@ -92,7 +92,7 @@ def document(
         "reason": _reason(answer.reason, reader),
         "then": _reason(answer.then, reader),
         "waitsFor": waited.document(explanation.awaited, kind_name, may_see),
-        "position": None if place is None else asdict(place),
+        "position": None if place is None else _place(place),
         "estimate": _outcome(explanation.outcome),
         **changes(answer, explanation.unit),
     }
@@ -115,11 +115,15 @@ def changes(answer: StartAnswer, unit: Unit) -> dict[str, Any]:
     }
 
 
+def _place(position: Position) -> dict[str, Any]:
+    return {**asdict(position), "tier": None if position.tier is None else position.tier.word}
+
+
 def _reason(reason: Reason | None, reader: str | None) -> dict[str, Any] | None:
     if reason is None:
         return None
     reason = reason if reader is None else reason.told_to(reader)
-    return {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)}
+    return {"code": reason.code.value, "text": reason.text, "numbers": reason.figures}
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:

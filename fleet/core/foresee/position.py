@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
-from typing import Any
 
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code, Reason
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
 
 NOT_IN_LINE = frozenset(
@@ -33,31 +32,25 @@ NOT_IN_LINE = frozenset(
         Code.NEVER_AFTER,
     }
 )
-_TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """`place` of `of` units that wait in the same leaf (or outside quota), from 1. `ahead`: units of the whole fleet
-    that are considered before it. `tier`: its tier, as its reason names it, or None."""
+    that are considered before it. `tier`: that of its reason."""
 
     place: int
     of: int
     ahead: int
-    tier: str | None
+    tier: Tier | None
 
 
-def tier_of(numbers: Mapping[str, Any]) -> str | None:
-    """The tier of a unit, by the numbers of its reason: Guaranteed, Share, Crossing or Borrowed. None where the numbers
-    do not say: for units outside quota, and for units that wait for another unit of their queue."""
-    named = numbers.get("tier")
-    return named if named in _TIERS else None
-
-
-def rank_of(tier: str | None, in_quota: bool) -> int:
-    """The place of a tier in the order in which units are considered, lowest first."""
-    otherwise = Tier.BORROWED if in_quota else Tier.SHARE
-    return _TIERS.get(tier or "", int(otherwise))
+def rank_of(tier: Tier | None, in_quota: bool) -> int:
+    """The place of a tier in the order in which units are considered, lowest first. `tier`: that of a reason, which has
+    none for units outside quota, and for units that wait for another unit of their queue."""
+    if tier is not None:
+        return int(tier)
+    return int(Tier.BORROWED if in_quota else Tier.SHARE)
 
 
 def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
@@ -76,7 +69,7 @@ def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
         of += same
         ahead += before
         place += same and before
-    return Position(place, of, ahead, tier_of(plan.reasons[unit].numbers))
+    return Position(place, of, ahead, plan.reasons[unit].tier)
 
 
 def first_in_line(units: Iterable[Unit], reasons: Mapping[str, Reason], most: int) -> dict[str, list[Unit]]:
@@ -95,4 +88,4 @@ def _in_line(reasons: Mapping[str, Reason], unit: Unit) -> bool:
 
 def standing(reasons: Mapping[str, Reason], unit: Unit) -> tuple[int, int, float, str, str]:
     """The key by which waiting units are considered, lowest first. `reasons`: of a plan, with one for this unit."""
-    return (rank_of(tier_of(reasons[unit.id].numbers), unit.leaf is not None), *queue_order(unit))
+    return (rank_of(reasons[unit.id].tier, unit.leaf is not None), *queue_order(unit))

@@ -8,8 +8,10 @@ the text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from fleet.core.model.tier import Tier
 
 
 class Code(StrEnum):
@@ -261,10 +263,10 @@ _NOT_BESIDE_OTHERS = "{member} has room for it, but not on the same nodes as the
 _FOR_SOME = "0/{nodes} nodes are available for {pods} of its {of} pods: {causes}"
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
 _OF_NODES = (Code.LARGER_THAN_ANY_NODE, Code.NO_NODE_MATCHES, Code.UNKNOWN_RESOURCE)
-_WAITS_AS = {
-    "Guaranteed": " (waits within its guarantee)",
-    "Crossing": " (waits: larger than what is left of its fair share)",
-    "Borrowed": " (waits above its fair share)",
+_WAITS_AS: Mapping[Tier | None, str] = {
+    Tier.GUARANTEED: " (waits within its guarantee)",
+    Tier.CROSSING: " (waits: larger than what is left of its fair share)",
+    Tier.BORROWED: " (waits above its fair share)",
 }
 _NAMING = ("head", "leaving", "preemptor", "taker")  # numbers that name other jobs
 _AMOUNTS = ("request", "used", "max", "short", "have", "kept", "reserved", "largest", "fleet")
@@ -298,10 +300,12 @@ def named_to(namespace: str, job: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one unit waits. `numbers` holds the values of the text (node, resource, member, need, have, short, …)."""
+    """Why one unit waits. `numbers` holds the values of the text (node, resource, member, need, have, short, …).
+    `tier`: that of the unit, where it is in quota and may start one day."""
 
     code: Code
     numbers: Mapping[str, str | int] = field(default_factory=dict)
+    tier: Tier | None = None
 
     @property
     def severity(self) -> Severity:
@@ -323,7 +327,12 @@ class Reason:
         if LEAST in values:
             told = _ELASTIC.format_map(values)
             text += f" {told}." if text.endswith(".") else f"; {told}"
-        return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
+        return text + _WAITS_AS.get(self.tier, "") if self.code in _OF_ROOM else text
+
+    @property
+    def figures(self) -> dict[str, str | int]:
+        """The numbers as they are stored and sent, with the word of the tier among them."""
+        return {**self.numbers, "tier": self.tier.word} if self.tier is not None else dict(self.numbers)
 
     @property
     def named_jobs(self) -> dict[str, str]:
@@ -341,7 +350,7 @@ class Reason:
     def told_to(self, namespace: str) -> Reason:
         """As readers of this namespace may know it: no job of another namespace is named."""
         numbers = {name: named_to(namespace, str(self.numbers[name])) for name in _NAMING if name in self.numbers}
-        return Reason(self.code, {**self.numbers, **numbers}) if numbers else self
+        return replace(self, numbers={**self.numbers, **numbers}) if numbers else self
 
     def _template(self) -> str:
         if self.code is Code.HELD and self.numbers.get("why"):

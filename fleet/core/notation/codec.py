@@ -20,6 +20,7 @@ from fleet.core.model.cause import CauseCode
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Answer, Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said, SizeChange
 from fleet.core.model.reason import Reason
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.core.notation import byhand, bytype, versionone
 from fleet.core.notation.bytype import Json, decode, decode_value, encode, listed, readable
@@ -115,7 +116,7 @@ def encode_plan(plan: Plan) -> Json:
         "kind": "Plan",
         "placements": [encode(placement) for placement in plan.placements],
         "reasons": {
-            key: {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text}
+            key: {"code": reason.code.value, "numbers": reason.figures, "text": reason.text}
             for key, reason in sorted(plan.reasons.items())
         },
         "certificate": _encode_certificate(plan.certificate),
@@ -150,6 +151,18 @@ def _decode_certificate(document: object) -> Certificate:
     return found
 
 
+def _decode_reason(document: object, where: str) -> Reason:
+    """The tier stands among the numbers."""
+    document = bytype.without(document, "text")
+    if isinstance(document, Mapping) and "tier" in document:
+        raise BadSnapshot([(f"{where}.tier", "is no field that this version knows")])
+    reason: Reason = decode(Reason, document, where)
+    tier = Tier.of_word(reason.numbers.get("tier"))
+    if tier is None:
+        return reason
+    return Reason(reason.code, {name: n for name, n in reason.numbers.items() if name != "tier"}, tier)
+
+
 def decode_plan(document: object) -> Plan:
     """Raises BadSnapshot, which names the field."""
     data = _document(document, "Plan", PLAN)
@@ -160,7 +173,7 @@ def decode_plan(document: object) -> Plan:
         raise BadSnapshot([("reasons", "is not an object")])
     return Plan(
         tuple(decode(Placement, item, f"placements[{i}]") for i, item in enumerate(placements)),
-        {key: decode(Reason, bytype.without(item, "text"), f"reasons[{key}]") for key, item in reasons.items()},
+        {key: _decode_reason(item, f"reasons[{key}]") for key, item in reasons.items()},
         versionone.certificate(certificate) if data["version"] == 1 else _decode_certificate(certificate),
         tuple(decode(Eviction, item, f"evictions[{i}]") for i, item in enumerate(evictions)),
         tuple(decode(RoomClaim, item, f"claims[{i}]") for i, item in enumerate(claims)),

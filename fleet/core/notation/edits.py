@@ -119,7 +119,7 @@ def _standing(standing: UnitStanding) -> Json:
 
 
 def _reason(reason: Reason) -> Json:
-    return {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text}
+    return {"code": reason.code.value, "numbers": reason.figures, "text": reason.text}
 
 
 def _start(when: StartTimes | None) -> Json | None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.quota.fairshare import shares
 from fleet.core.quota.guarantee import Guarantees, capacity, guarantees, with_potential
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Rank, RankedUnits, Ranks, Tier, add
+from fleet.core.quota.tiers import Rank, RankedUnits, Ranks, add
 from fleet.core.quota.tree import QuotaTree
 
 Charged = tuple[str | None, Amounts, int]  # a leaf, what one unit is charged, and how many units

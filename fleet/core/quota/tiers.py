@@ -24,25 +24,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple, Protocol
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.order import queue_order
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.quota.guarantee import Guarantees
 from fleet.core.quota.limits import COUNTS, FIRM
-
-
-class Tier(IntEnum):
-    """The smaller tier is served first. Work outside quota has no promise and does not borrow, so it is SHARE."""
-
-    GUARANTEED = 0
-    SHARE = 1
-    CROSSING = 2
-    BORROWED = 3
-
 
 TIERS = tuple(Tier)
 

@@ -8,6 +8,7 @@ import pytest
 
 from fleet.controllers.decide.waking import next_change
 from fleet.core.model.reason import Code, Reason
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Claim, Nomination
 from fleet.core.snapshot import Config
 from tests.builders import NOW, UnitBuilder, snapshot, unit
@@ -18,7 +19,7 @@ HEADS = Config(head_after_s=90)
 HEAD = unit("h").having(head=Nomination("x", NOW - 5, NOW))
 OVERDUE = Config(head_after_s=90, guarantee_delay_s=40)
 OLD = HEAD.since(175)
-HUNGRY = Reason(Code.NO_MEMBER_FITS, {"tier": "Guaranteed"})
+HUNGRY = Reason(Code.NO_MEMBER_FITS, {}, Tier.GUARANTEED)
 RUNS = unit("r").queue("root/a").runs_in("x").having(placed_at=NOW - 10)
 
 STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
@@ -29,13 +30,13 @@ STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
     "a gang's protection ends": ([unit("w"), RUNS], RECLAIM, HUNGRY, 51),
     "nobody may evict": ([unit("w"), RUNS], NO_HEADS, HUNGRY, None),
     "nobody wants to evict": ([unit("w"), RUNS], RECLAIM, Reason(Code.HELD), None),
-    "who borrows evicts nobody": ([unit("w"), RUNS], RECLAIM, Reason(Code.MAX_JOBS, {"tier": "Borrowed"}), None),
-    "its room is claimed": ([unit("w"), RUNS], RECLAIM, Reason(Code.ROOM_CLAIMED, {"tier": "Share"}), None),
+    "who borrows evicts nobody": ([unit("w"), RUNS], RECLAIM, Reason(Code.MAX_JOBS, {}, Tier.BORROWED), None),
+    "its room is claimed": ([unit("w"), RUNS], RECLAIM, Reason(Code.ROOM_CLAIMED, {}, Tier.SHARE), None),
     "it has waited long enough to become a head": ([unit("w")], HEADS, HUNGRY, 31),
     "what borrows may become one, if it is the first": (
         [unit("w")],
         HEADS,
-        Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}),
+        Reason(Code.NO_MEMBER_FITS, {}, Tier.BORROWED),
         31,
     ),
     "what never starts becomes no head": ([unit("w")], HEADS, Reason(Code.TOO_LARGE), None),
@@ -44,7 +45,7 @@ STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
     "what crosses its leaf's share may evict once it is a head": (
         [unit("w"), RUNS],
         replace(HEADS, reclaim=True),
-        Reason(Code.NO_MEMBER_FITS, {"tier": "Crossing"}),
+        Reason(Code.NO_MEMBER_FITS, {}, Tier.CROSSING),
         31,
     ),
     "a head that waits for a gang's protection to end": (
@@ -70,6 +71,6 @@ def test_the_next_look(story: str) -> None:
 
 
 def test_of_those_that_borrow_only_the_first_of_a_leaf_is_waited_for() -> None:
-    borrows = Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"})
+    borrows = Reason(Code.NO_MEMBER_FITS, {}, Tier.BORROWED)
     world = snapshot(unit("first").since(80).priority(1), unit("second").since(85), HEADS)
     assert next_change(world, {"first": borrows, "second": borrows}, NOW) == NOW + 11

@@ -29,6 +29,7 @@ from fleet.core.foresee.position import Position, first_in_line, position
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.reason import Code
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Nomination
 from fleet.core.snapshot import Config, Snapshot
 from fleet.kinds import named_kind
@@ -304,7 +305,7 @@ def test_a_place_counts_the_leaf_and_what_is_ahead_the_whole_fleet() -> None:
         unit("u").gpus(8).queue("root/a"),
     )
     plan = decide(world, now=NOW, seed=0, solver=None)
-    assert position(world, plan, "u") == Position(2, 2, 2, "Borrowed")
+    assert position(world, plan, "u") == Position(2, 2, 2, Tier.BORROWED)
     assert position(world, plan, "held") is None and position(world, plan, "nobody") is None
     units = {u.id: u for u in world.units.values()}
     lines = {"root/a": [units["old"], units["u"]], "root/b": [units["urgent"]]}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
+from fleet.core.model.tier import Tier
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.greedy.greedy import Pass
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.guarantee import Guarantees
 from fleet.core.quota.limits import FIRM
-from fleet.core.quota.tiers import Tier, UnitGroup
+from fleet.core.quota.tiers import UnitGroup
 from fleet.core.quota.tree import MAX_JOBS
 
 Shares = Mapping[str, Mapping[str, int]]

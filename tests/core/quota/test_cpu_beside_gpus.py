@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.core.decide import decide
-from fleet.core.quota.tiers import Tier
+from fleet.core.model.tier import Tier
 from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 from tests.core.quota.tiers import tiers_of

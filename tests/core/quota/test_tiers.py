@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase
 from fleet.core.quota.entitlement import entitlement
-from fleet.core.quota.tiers import Tier, UnitGroup
+from fleet.core.quota.tiers import UnitGroup
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit

@@ -16,9 +16,10 @@ from functools import cached_property
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.order import queue_order
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.eligibility import Eligibility
-from fleet.core.quota.tiers import Rank, Tier
+from fleet.core.quota.tiers import Rank
 from fleet.core.quota.users import account
 
 

@@ -16,6 +16,7 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import RoomClaim
 from fleet.core.model.reason import Code, Reason, Severity
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.explain.closest import closest, no_node, no_nodes, stock_of
@@ -23,7 +24,6 @@ from fleet.core.placement.greedy.greedy import GreedyOutcome
 from fleet.core.placement.greedy.situation import Situation
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.limits import limit_of
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Refusal, Usage, request_of
 from fleet.core.quota.users import split
 from fleet.values.times import instant
@@ -155,7 +155,7 @@ class Explainer:
 
         def made() -> tuple[Reason, Reason]:
             leaving = self._still_leaving(reason) if tier <= Tier.SHARE else {}  # room may be freed for these tiers
-            return reason, Reason(reason.code, {**reason.numbers, "tier": tier.name.capitalize(), **leaving})
+            return reason, Reason(reason.code, {**reason.numbers, **leaving}, tier)
 
         return self._once(("tier", id(reason), tier), made)[1]  # the pair keeps the reason, so its id stays its own
 
@@ -288,8 +288,8 @@ def reasons(situation: Situation, outcome: GreedyOutcome, claims: Mapping[str, R
     for candidate, member in situation.unstarted_claims:
         unit = candidate.unit
         claim = claims.get(unit.id) or unit.claim
-        numbers = {"member": member, "until": instant(claim.until if claim is not None else 0.0)}
-        reasons_by_unit[unit.id] = Reason(Code.ROOM_CLAIMED, {**numbers, "tier": candidate.tier.name.capitalize()})
+        until = instant(claim.until if claim is not None else 0.0)
+        reasons_by_unit[unit.id] = Reason(Code.ROOM_CLAIMED, {"member": member, "until": until}, candidate.tier)
     return reasons_by_unit | _costly(situation, reasons_by_unit)
 
 

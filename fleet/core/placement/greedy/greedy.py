@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.situation import Pairs, Situation
@@ -26,7 +27,6 @@ from fleet.core.placement.packing.space import Shape, Space
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
-from fleet.core.quota.tiers import Tier
 
 Segment = tuple[Group, int, int]  # units of a group, from an index to before another
 

@@ -21,13 +21,13 @@ from typing import NamedTuple
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.cause import Cause, left_out
 from fleet.core.model.order import queue_order
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, band_of
 from fleet.core.placement.problem import OutlastedSpans
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage
 from fleet.core.quota.users import split
 

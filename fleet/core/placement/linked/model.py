@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.cause import Cause, left_out
 from fleet.core.model.plan import Answer
+from fleet.core.model.tier import Tier
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import Band, band_of, weight
 from fleet.core.placement.linked.classes import ClassKey, GangClasses, Units
@@ -22,7 +23,6 @@ from fleet.core.placement.linked.rows import SpanRows, lanes_of, quota_rows, roo
 from fleet.core.placement.problem import ALONE, Counts, GangClass, GangKind, Problem
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
-from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Config
 
 _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")

@@ -25,6 +25,7 @@ from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.leaving import leaves
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Eviction, RoomClaim, VictimSearch
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, before, gaps, service_order
 from fleet.core.placement.greedy.greedy import GreedyOutcome, settle
@@ -46,7 +47,6 @@ from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.limits import COUNTS
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage, account_of, request_of
 
 

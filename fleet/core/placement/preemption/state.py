@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Shape, Space, Vector
 from fleet.core.placement.preemption.vacancy import Inventory, Vacancy
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import Usage
 

@@ -16,6 +16,7 @@ from operator import itemgetter
 from fleet.core.model import plan
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.order import queue_order
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Nomination, Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, without
 from fleet.core.placement.packing.room import MemberRoom
@@ -23,7 +24,7 @@ from fleet.core.placement.packing.space import Space
 from fleet.core.placement.reservation.span import Reservation, Span, SpanKind
 from fleet.core.quota.entitlement import Entitlement
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Tier, add
+from fleet.core.quota.tiers import add
 from fleet.core.quota.usage import Usage
 from fleet.core.snapshot import Config, Snapshot
 

@@ -11,13 +11,13 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.candidates.eligibility import Eligibility, Ranking
 from fleet.core.placement.packing.room import Fit, MemberRoom
 from fleet.core.placement.packing.space import Space
 from fleet.core.placement.reservation.span import Span
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Refusal, Usage
 
 

@@ -24,6 +24,7 @@ from operator import itemgetter
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.leaving import leaves
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.room import MemberRoom, committed
@@ -31,7 +32,6 @@ from fleet.core.placement.packing.space import Shape, Space
 from fleet.core.placement.reservation.heads import HeadChoice, LeafHead
 from fleet.core.placement.reservation.span import NodeTable, Span, SpanNodes
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage, account_of
 from fleet.core.quota.users import split
 from fleet.core.snapshot import Snapshot

@@ -23,12 +23,12 @@ from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.leaving import left_behind
 from fleet.core.model.member import Member
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.pool import PoolRoom
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import GangPart, Need, Shape, Space, Vector, slots
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage
 
 

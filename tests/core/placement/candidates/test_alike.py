@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.core.model.order import queue_order
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import service_order
 from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, place
 from fleet.core.placement.linked.model import build
-from fleet.core.quota.tiers import Tier, UnitGroup
+from fleet.core.quota.tiers import UnitGroup
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 from tests.builders import NOW

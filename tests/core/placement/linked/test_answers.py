@@ -12,6 +12,7 @@ from fleet.core.decide import decide
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.plan import Answer
+from fleet.core.model.tier import Tier
 from fleet.core.notation import codec
 from fleet.core.placement.candidates.candidate import Candidate, without
 from fleet.core.placement.candidates.grouping import Grouping
@@ -20,7 +21,7 @@ from fleet.core.placement.linked.model import build
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.problem import Problem, VictimProblem
 from fleet.core.placement.reservation.profile import Profile
-from fleet.core.quota.tiers import Rank, Tier
+from fleet.core.quota.tiers import Rank
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.bench.exact import NOW, exact, posed, world

@@ -9,10 +9,10 @@ from typing import Any
 from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.plan import Answer, Plan
+from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.preemption.preempt import lost_work
 from fleet.core.placement.problem import Problem, VictimProblem
-from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, snapshot, tree, unit
