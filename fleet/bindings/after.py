@@ -26,7 +26,7 @@ OK, ANY = "ok", "any"
 MOST = 50  # jobs that one job may name
 _NAMED_MOST = 3  # in one reason
 _CIRCLE_MOST = 200  # jobs that are looked at in search of a circle
-_BEHIND, _NEVER = "starts after ", "never starts: "
+CODES = (Code.AFTER, Code.NEVER_AFTER)  # of the reasons of a job that waits for others
 _WORDS = {OK: "has succeeded", ANY: "is over"}
 
 
@@ -81,18 +81,7 @@ class Obstacle:
     never: bool = False
 
     @property
-    def why(self) -> str:
-        """As its unit says it."""
-        return f"{_NEVER if self.never else _BEHIND}{self.text}"
-
-    @staticmethod
-    def is_why(why: object) -> bool:
-        """Whether a unit waits for others, in its own words, which may be older than the note of its binding."""
-        return isinstance(why, str) and why.startswith((_BEHIND, _NEVER))
-
-    @property
     def reason(self) -> Reason:
-        """The core, which knows of no other jobs, says `why` with a code of its own."""
         return Reason(Code.NEVER_AFTER, {"why": self.text}) if self.never else Reason(Code.AFTER, {"jobs": self.text})
 
 

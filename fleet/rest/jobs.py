@@ -358,11 +358,7 @@ def decode_continue(text: str) -> Place:
 def _behind(explanation: dict[str, Any], obstacle: after.Obstacle | None) -> dict[str, Any]:
     """The explanation of a job that starts after others: nothing but these jobs would start it, and nothing tells when
     they are over."""
-    if (
-        obstacle is None
-        or explanation["reason"] is None
-        or not obstacle.is_why(explanation["reason"]["numbers"].get("why"))
-    ):
+    if obstacle is None or explanation["reason"] is None or explanation["reason"]["code"] not in after.CODES:
         return explanation
     reason = obstacle.reason
     why = "a job that it starts after will not succeed" if obstacle.never else "it starts after other jobs"

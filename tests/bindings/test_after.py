@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.after import OK, After, AfterProgress, Obstacle, entries_text, obstacle
+from fleet.bindings.after import AfterProgress
+from fleet.controllers.decide.reasons import with_cause
+from fleet.core.model.reason import Code, Reason
 from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN
+
+BEFORE = Reason(Code.AFTER, {"jobs": "first has succeeded"})
 
 
 def binding(seen: AfterProgress) -> dict[str, Any]:
@@ -15,15 +19,27 @@ def binding(seen: AfterProgress) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "seen",
-    [AfterProgress(), AfterProgress(waits="first; no job first is there yet"), AfterProgress(never="first has failed")],
+    ("seen", "reason"),
+    [
+        (AfterProgress(), BEFORE),
+        (AfterProgress(waits="first; no job first is there yet"), BEFORE),
+        (AfterProgress(never="first has failed"), Reason(Code.NEVER_AFTER, {"why": "first has failed"})),
+    ],
 )
-def test_the_decision_before_a_note_changed_is_still_known_as_waiting_for_other_jobs(seen: AfterProgress) -> None:
-    before, now = Obstacle(entries_text([After("first", OK)])), obstacle(binding(seen))
-    assert now is not None
-    assert now.is_why(before.why) and now.is_why(now.why)
+def test_the_reason_of_the_decision_before_a_note_changed_has_the_words_of_the_note(
+    seen: AfterProgress, reason: Reason
+) -> None:
+    words = {"jobs": seen.waits} if seen.waits else reason.numbers
+    assert with_cause(BEFORE, binding(seen)) == Reason(reason.code, words)
 
 
-@pytest.mark.parametrize("why", ["", None, "sweep tune runs at most 2 at once", "held by the user"])
-def test_another_reason_to_wait_is_not_taken_for_it(why: str | None) -> None:
-    assert not Obstacle("first has succeeded").is_why(why)
+@pytest.mark.parametrize(
+    "other",
+    [
+        Reason(Code.HELD),
+        Reason(Code.HELD, {"why": "starts after lunch"}),
+        Reason(Code.NOT_ITS_TURN, {"why": "sweep tune runs at most 2 at once"}),
+    ],
+)
+def test_another_reason_to_wait_is_not_taken_for_it(other: Reason) -> None:
+    assert with_cause(other, binding(AfterProgress())) == other

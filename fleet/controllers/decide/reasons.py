@@ -229,9 +229,9 @@ class ReasonWriter:
 
 def with_cause(reason: Reason, binding: Body) -> Reason:
     """A back-off with the code of the failure that it follows, so that programs need not read the text. What keeps a
-    job behind others has codes of its own, which the core does not know."""
-    obstacle = after.obstacle(binding) if reason.code in (Code.NOT_ITS_TURN, Code.HELD) else None
-    if obstacle is not None and obstacle.is_why(reason.numbers.get("why")):
+    job behind others may have changed since the decision looked."""
+    obstacle = after.obstacle(binding) if reason.code in after.CODES else None
+    if obstacle is not None:
         return obstacle.reason
     failures = failures_of(binding) if reason.code is Code.BACK_OFF else ()
     return replace(reason, numbers={**reason.numbers, CAUSE: failures[-1].reason}) if failures else reason

@@ -86,7 +86,8 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[ClusterF
         attempts=max(b.attempt(binding), backoffs(failures)),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
         held=bool(over) or obstacle is not None,
-        held_why=over if obstacle is None else obstacle.why,
+        held_why=over if obstacle is None else obstacle.text,
+        after=obstacle is not None,
         waits_turn=obstacle is not None and not obstacle.never,
         release_helps=excess is None and (obstacle is None or not obstacle.never),
         user=b.annotation(binding, ANNOTATION_CREATOR),
@@ -218,8 +219,8 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
         return base
     eviction = evicted(queue_unit) if stopped else None
     over = eviction is not None and eviction.get("reason") == b.OVER_TIME and base.release_helps
-    if stopped or b.held(binding):
-        base = replace(base, held_why="" if base.waits_turn else base.held_why, waits_turn=False)  # that comes first
+    if base.waits_turn and (stopped or b.held(binding)):
+        base = replace(base, held_why="", after=False, waits_turn=False)  # that comes first
     return replace(
         base,
         priority=priority,

@@ -173,6 +173,7 @@ class Unit:
     failed_why: str = ""  # why its last attempt came to nothing, while it backs off
     held: bool = False  # never starts: a person holds it, or `held_why` names the cause
     held_why: str = ""
+    after: bool = False  # held since it starts after other jobs, as `held_why` says
     waits_turn: bool = False  # held since its queue does not consider it yet, which `held_why` explains
     release_helps: bool = True  # False: only the way out that `held_why` names ends the hold
     suspended: bool = False  # held since its own user suspended it

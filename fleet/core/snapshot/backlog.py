@@ -154,7 +154,7 @@ def lot_key(unit: Unit) -> Key:
         unit.avoid,
         unit.preferences,
         unit.sizes,
-        (unit.held, unit.held_why, unit.waits_turn, unit.release_helps, unit.suspended)
+        (unit.held, unit.held_why, unit.after, unit.waits_turn, unit.release_helps, unit.suspended)
         if unit.held or unit.suspended
         else (),
     )

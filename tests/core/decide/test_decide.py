@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Code, Reason
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 
@@ -32,6 +33,19 @@ def test_an_empty_fleet_decides_nothing() -> None:
 def test_the_plan_does_not_depend_on_the_order_in_which_the_snapshot_was_filled() -> None:
     parts = [unit(f"u{i}").gpus(1 + i % 4) for i in range(12)] + [member(name).nodes(1) for name in "abc"]
     assert plan_of(snapshot(*parts)) == plan_of(snapshot(*reversed(parts)))
+
+
+def test_a_job_that_starts_after_others_waits_by_a_code_of_its_own() -> None:
+    behind = {"held": True, "after": True, "held_why": "first has succeeded"}
+    world = snapshot(
+        member("x").nodes(1),
+        unit("waits").having(**behind, waits_turn=True),
+        unit("never").having(**behind, release_helps=False),
+    )
+    assert plan_of(world).reasons == {
+        "waits": Reason(Code.AFTER, {"jobs": "first has succeeded"}),
+        "never": Reason(Code.NEVER_AFTER, {"why": "first has succeeded"}),
+    }
 
 
 def test_a_start_says_whether_its_member_has_to_add_nodes() -> None:

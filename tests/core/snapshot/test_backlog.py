@@ -106,7 +106,7 @@ ODD: dict[str, Any] = {
     "head": Nomination("x", 1.0, 2.0),
 }
 TURN = {"id", "name", "enqueued_at"}
-OF_THE_HELD = {"held_why", "waits_turn", "release_helps"}
+OF_THE_HELD = {"held_why", "after", "waits_turn", "release_helps"}
 NOT_ASKED = {  # of a waiting unit that is not odd
     "created_at",
     "member",
@@ -137,8 +137,8 @@ def test_units_that_differ_in_what_is_asked_are_not_alike() -> None:
     for name, value in ODD.items():
         assert is_odd(replace(plain, **{name: value})), name
     held = replace(plain, held=True)
-    others: tuple[dict[str, Any], ...] = ({"held_why": "full"}, {"waits_turn": True}, {"release_helps": False})
-    for other in (replace(held, **values) for values in others):
+    values: tuple[dict[str, Any], ...] = ({"held_why": "full"}, {"after": True}, {"waits_turn": True})
+    for other in (replace(held, **value) for value in (*values, {"release_helps": False})):
         assert lot_key(other) != lot_key(held)
     assert lot_key(replace(plain, user="alice", walltime_s=1.0)) == lot_key(replace(plain, user="bob"))
 

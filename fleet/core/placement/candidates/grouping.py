@@ -53,17 +53,25 @@ def early(unit: Unit, tree: QuotaTree | None, now: float) -> Reason | None:
     bad = defect(unit.components)
     if bad is not None:
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
-    if unit.held and unit.waits_turn:
-        return Reason(Code.NOT_ITS_TURN, {"why": unit.held_why})
     if unit.held:
-        other_way = {} if unit.release_helps else {"release": "no"}
-        return Reason(Code.HELD, {"why": unit.held_why, **other_way} if unit.held_why else {})
+        return _of_hold(unit)
     if unit.backoff_until is not None and unit.backoff_until > now:
         numbers: dict[str, str | int] = {"until": instant(unit.backoff_until), "attempts": unit.attempts}
         return Reason(Code.BACK_OFF, numbers | ({"why": unit.failed_why} if unit.failed_why else {}))
     if unit.leaf is not None and (tree is None or not tree.is_leaf(unit.leaf)):
         return Reason(Code.NO_LEAF, {"leaf": unit.leaf, "tree": "none" if tree is None else tree.root})
     return None
+
+
+def _of_hold(unit: Unit) -> Reason:
+    if unit.after and unit.release_helps:
+        return Reason(Code.AFTER, {"jobs": unit.held_why})
+    if unit.after:
+        return Reason(Code.NEVER_AFTER, {"why": unit.held_why})
+    if unit.waits_turn:
+        return Reason(Code.NOT_ITS_TURN, {"why": unit.held_why})
+    other_way = {} if unit.release_helps else {"release": "no"}
+    return Reason(Code.HELD, {"why": unit.held_why, **other_way} if unit.held_why else {})
 
 
 class Grouping:
