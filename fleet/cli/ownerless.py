@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WORK_PATH = "/apis/work.karmada.io/v1alpha2"
 STATE = "Ownerless"
+_WHY = "runs on without its job, which was deleted with --cascade=orphan"
 
 
 def bindings(hub: HubClient, namespace: str | None) -> list[dict[str, Any]]:
@@ -59,7 +60,7 @@ def _job(binding: dict[str, Any]) -> dict[str, Any]:
         "user": b.annotation(binding, ANNOTATION_CREATOR) or None,
         "created": binding["metadata"]["creationTimestamp"],
         "member": b.member_of(binding),
-        "reason": {"code": STATE, "text": _why(binding)},
+        "reason": _reason(binding),
     }
 
 
@@ -72,17 +73,17 @@ def _charge(binding: dict[str, Any]) -> tuple[int, int]:
     return sum(part.replicas for part in parts), sum(part.replicas * gpus_in(part.requests) for part in parts)
 
 
-def _why(binding: dict[str, Any]) -> str:
+def _reason(binding: dict[str, Any]) -> dict[str, Any]:
     from fleet.bindings.ownerless import ways_out
 
-    return f"runs on without its job, which was deleted with --cascade=orphan: {ways_out(binding)}"
+    ways = ways_out(binding)
+    return {"code": STATE, "text": f"{_WHY}: {ways}", "numbers": {"ways": ways}}
 
 
 def ownerless_copies(patient: PatientHub) -> Iterator[Finding]:
     """Copies that run without their jobs, and are charged."""
     for job in jobs(patient.hub, None, {}):
-        member, why = job["member"] or "", job["reason"]["text"]
-        head, _, ways = why.partition(": ")
+        member, ways = job["member"] or "", job["reason"]["numbers"]["ways"]
         charge = f"{job['pods']} pod{'s' if job['pods'] != 1 else ''}, {job['gpus']} GPUs"
-        said = f"{head}; it is in {member}, and charged: {charge}"
+        said = f"{_WHY}; it is in {member}, and charged: {charge}"
         yield Finding("ownerless-copy", job["kind"], job["namespace"], job["name"], said, ways, member)

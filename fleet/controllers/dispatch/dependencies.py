@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from enum import StrEnum
 
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
@@ -57,8 +58,15 @@ NAMED_MAX = 3  # keys that a warning names
 # The dependencies whose content the pods read: a foreign one of other content is never taken for the hub's in silence,
 # and one of the hub's that the member changes is put back. Others it may have reasons to change.
 _CONTENT = {"ConfigMap": ("binaryData", "data"), "Secret": ("data",)}
-_NOT_ON_HUB = "not on the hub"
 TOLD_MAX = 10_000  # warnings that are kept in mind, so that none is said at each look
+
+
+class _LocalCause(StrEnum):
+    """Why a dependency is not sent, for people."""
+
+    NOT_ON_HUB = "not on the hub"
+    STAYS = "its type stays on the hub"
+    NOT_HEADLESS = "not headless: a policy of its own may send it"
 
 
 class Dependencies:
@@ -117,7 +125,8 @@ class Dependencies:
             source = self._hub.store.peek(key)
             why = self._why_kept(kind, key, source)
             if source is None or why:
-                if why != _NOT_ON_HUB or not (kind in OFTEN_LOCAL or (kind, namespace, name) in optional):
+                local = kind in OFTEN_LOCAL or (kind, namespace, name) in optional
+                if not local or why is not _LocalCause.NOT_ON_HUB:
                     missing.append(f"{kind} {namespace}/{name} ({why})")
                 continue
             async with self._lock(member, key):
@@ -146,16 +155,16 @@ class Dependencies:
                 return outcome, missing
         return None, missing
 
-    def _why_kept(self, kind: str, key: Key, source: StoredObject | None) -> str | None:
+    def _why_kept(self, kind: str, key: Key, source: StoredObject | None) -> _LocalCause | None:
         """Why a dependency is not sent; None where it is."""
         if source is None:
-            return _NOT_ON_HUB
+            return _LocalCause.NOT_ON_HUB
         if why_not(self._hub.registry.need(key.group, key.resource), key, source.body, tenant=True):
-            return "its type stays on the hub"
+            return _LocalCause.STAYS
         if b.deleting(source.body):
-            return _NOT_ON_HUB
+            return _LocalCause.NOT_ON_HUB
         if kind == "Service" and not headless(source.body):
-            return "not headless: a policy of its own may send it"
+            return _LocalCause.NOT_HEADLESS
         return None
 
     async def _foreign(self, stored: StoredObject, member: str, body: Body, live_copy: Body) -> list[str]:
