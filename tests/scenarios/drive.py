@@ -191,7 +191,7 @@ def _reason(plan: Plan, unit: str, expected: object) -> object:
         return None
     if not isinstance(expected, Mapping):
         return reason.code.value
-    has = {**reason.numbers, "code": reason.code.value, "text": reason.text}
+    has = {**reason.figures, "code": reason.code.value, "text": reason.text}
     return {name: has.get(name) for name in expected}
 
 
