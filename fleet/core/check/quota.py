@@ -19,11 +19,22 @@ from fleet.core.quota.limits import COUNTS, FIRM, JOB_COUNTS, LIMITS, LimitEntry
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
 
+_ONE_JOB = {"pods": 0, **dict.fromkeys(JOB_COUNTS, 1)}
+_ONE_START = dict.fromkeys(COUNTS, 1)
 _TEXTS = {
     Rule.MAX: "{unit} raises {name} of {node} above {limit}",
     Rule.MIN: "{unit} may not be preempted and raises {name} of {node} above min {limit}",
     Rule.USER_MAX: "{unit} raises {name} of user {user} in {node} above {limit}",
 }
+
+
+def _rule_of(entry: LimitEntry) -> Rule:
+    if entry.by_user:
+        return Rule.USER_MAX
+    return Rule.MIN if entry.firm else Rule.MAX
+
+
+_FIGURES = {rule: [entry.figures for entry in LIMITS.values() if _rule_of(entry) is rule] for rule in _TEXTS}
 
 
 class _Account(NamedTuple):
@@ -63,7 +74,7 @@ class ChargeSums:
 
     def start(self, unit: Unit) -> Violation | None:
         """Charge a unit, unless it breaks a limit: that one."""
-        amounts = {**_counted(unit), **dict.fromkeys(COUNTS, 1)}
+        amounts = _counted(unit) | _ONE_START
         broken = self._broken(unit, amounts)
         if broken is None:
             self._charge(unit, amounts, 1)
@@ -110,11 +121,9 @@ class ChargeSums:
         promised = self._promises.min.get(account.node, {})
         bound = {name: promised.get(name, 0) for name in self._bound}
         limits: dict[str, int] = {}
-        for entry in LIMITS.values():
-            if _rule_of(entry) is account.rule:
-                found = entry.figures(self._tree, account.node, account.user, bound)
-                limits |= {charge.removeprefix(FIRM): limit for charge, limit in found.items()}
-        return limits
+        for figures in _FIGURES[account.rule]:
+            limits.update(figures(self._tree, account.node, account.user, bound))
+        return {charge.removeprefix(FIRM): limit for charge, limit in limits.items()}
 
     def _unlent(self, unit: Unit) -> Violation | None:
         """As `broken`, where amounts that nodes do not lend count as used by them."""
@@ -144,16 +153,10 @@ class ChargeSums:
         return max(self._promises.reserves.get(node, {}).get(name, 0), used + idle)
 
 
-def _rule_of(entry: LimitEntry) -> Rule:
-    if entry.by_user:
-        return Rule.USER_MAX
-    return Rule.MIN if entry.firm else Rule.MAX
-
-
 def _counted(unit: Unit) -> dict[str, int]:
     """The amounts that a unit counts for: the requests of its pods, added up, and one of each count."""
     total: dict[str, int] = {}
     for part in unit.components:
         for name, amount in part.requests.items_:
             total[name] = total.get(name, 0) + max(0, amount) * max(0, part.replicas)
-    return {**total, "pods": 0, **dict.fromkeys(JOB_COUNTS, 1)}
+    return total | _ONE_JOB
