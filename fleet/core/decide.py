@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from fleet.core.check import Violation, check
 from fleet.core.model.cause import Cause, CauseCode
@@ -80,9 +79,9 @@ def decide(
     return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
 
 
-def _with_bounds(certificate: Certificate, *bounds: Iterable[str]) -> Certificate:
-    """The certificate with more bounds: those that ended searches, as the results of these name them."""
-    return replace(certificate, bounds=tuple(sorted({*certificate.bounds, *chain(*bounds)})))
+def _with_bounds(certificate: Certificate, bounds: Iterable[str]) -> Certificate:
+    """The certificate with more bounds that ended a search."""
+    return replace(certificate, bounds=tuple(sorted({*certificate.bounds, *bounds})))
 
 
 def _plan(
@@ -117,14 +116,8 @@ def _plan(
     )
     reasons_by_unit = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
     reasons_by_unit |= {key: Reason(Code.PODS_LEAVE, {"member": member}) for key, member in sizes.late.items()}
-    certificate = _with_bounds(
-        certificate,
-        situation.head_choice.bounds,
-        outcome.bounds,
-        preemption.bounds,
-        sizes.bounds,
-        situation.space.effort.bounds,
-    )
+    bounds = situation.head_choice.bounds | outcome.bounds | preemption.bounds | sizes.bounds
+    certificate = _with_bounds(certificate, bounds | situation.space.effort.bounds)
     return Plan(placements, reasons_by_unit, certificate, preemption.evictions, preemption.claims, heads, sizes.resizes)
 
 
@@ -193,8 +186,8 @@ def _repaired(
 
 
 def _refused(certificate: Certificate, violations: Sequence[Violation], cause: Cause) -> Certificate:
-    """The certificate of a plan without these violations, with the bounds that the checker met."""
-    certificate = _with_bounds(certificate, *(violation.bounds for violation in violations))
+    """The certificate of what is left of a plan, with the bounds that the checker met."""
+    certificate = _with_bounds(certificate, (bound for violation in violations for bound in violation.bounds))
     return replace(certificate, causes=(cause,))
 
 

@@ -200,10 +200,27 @@ def sort(snapshot: Snapshot, now: float) -> SortedSituation:
 def with_claims(situation: SortedSituation) -> ClaimSituation:
     """The situation in which the room of every claim is taken: its unit starts now, or nobody else gets the room."""
     groups = situation.groups
+    stage = ClaimSituation(
+        snapshot=situation.snapshot,
+        now=situation.now,
+        space=situation.space,
+        nevers=situation.nevers,
+        groups=groups,
+        reasons=situation.reasons,
+        free=situation.free,
+        coming=situation.coming,
+        lost=situation.lost,
+        rooms=situation.rooms,
+        usage=situation.usage,
+        entitled=situation.entitled,
+        behind=[],
+        first=[],
+        claims=(),
+    )
     able = (group.candidate(0) for group in groups if group.units[0].claim is not None)
     claimed = sorted((candidate for candidate in able if claims_room(candidate, situation.now)), key=service_order)
     if not claimed:
-        return _claim_situation(situation, groups, [], situation.usage, [], ())
+        return stage
     claimants = {candidate.unit.id for candidate in claimed}
     ahead = gaps(groups, claimants, lambda group: 0)
     profile = Profile(situation.rooms, situation.usage, situation.space)
@@ -223,37 +240,9 @@ def with_claims(situation: SortedSituation) -> ClaimSituation:
         claims += claims_of([(candidate, member)], situation.now)
         profile.hold(candidate, member)
     open_groups, behind = behind_claims(without(claimants, groups), claims)
-    made = _claim_situation(situation, open_groups, behind, profile.usage, first, tuple(claims))
-    rooms = made.layout((), sorted({member for _, member in (*first, *made.unstarted_claims)})).rooms
-    return replace(made, rooms={**situation.rooms, **made.less_claims(rooms, ())})
-
-
-def _claim_situation(
-    situation: SortedSituation,
-    groups: list[Group],
-    behind: list[Group],
-    usage: Usage | None,
-    first: Pairs,
-    claims: tuple[Reservation, ...],
-) -> ClaimSituation:
-    """The next stage, with the rooms of the one before."""
-    return ClaimSituation(
-        snapshot=situation.snapshot,
-        now=situation.now,
-        space=situation.space,
-        nevers=situation.nevers,
-        groups=groups,
-        reasons=situation.reasons,
-        free=situation.free,
-        coming=situation.coming,
-        lost=situation.lost,
-        rooms=situation.rooms,
-        usage=usage,
-        entitled=situation.entitled,
-        behind=behind,
-        first=first,
-        claims=claims,
-    )
+    stage = replace(stage, groups=open_groups, behind=behind, first=first, claims=tuple(claims), usage=profile.usage)
+    rooms = stage.layout((), sorted({member for _, member in (*first, *stage.unstarted_claims)})).rooms
+    return replace(stage, rooms={**situation.rooms, **stage.less_claims(rooms, ())})
 
 
 def claims_of(pairs: Iterable[tuple[Candidate, str]], now: float) -> tuple[Reservation, ...]:
