@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fleet.core.foresee.forward import Forward
 from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code
+from fleet.core.model.unit import Unit
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import Usage, account_of, request_of
 from fleet.simulate.replay.trace import GPU
 
@@ -32,22 +36,31 @@ def _kept(run: Forward, plan: Plan) -> int:
     refused = [run.units[key] for key, reason in plan.reasons.items() if reason.code in _BY_RESERVATIONS]
     if not refused:
         return 0
-    nodes: dict[str, ForwardNodes] = {name: there.copy() for name, there in run.nodes.items()}
-    snapshot = run.snapshot()
-    tree = snapshot.tree
-    usage = Usage.of(tree, snapshot.units.values()) if tree is not None else None
-    started = [(run.units[placement.unit], placement.member) for placement in plan.placements]
-    for unit, member in started:
-        nodes[member].seat(unit)
-    kept = 0
-    for unit in [*(unit for unit, _ in started), *sorted(refused, key=queue_order)]:
-        account = account_of(tree, unit) if tree is not None else None
-        waits = unit.id in plan.reasons
-        if waits and usage is not None and account is not None and usage.refusal(account, request_of(unit)) is not None:
-            continue
-        if waits and not any(nodes[name].seat(unit) for name in sorted(nodes)):
-            continue
-        kept += unit.total[GPU] if waits else 0
-        if usage is not None and account is not None:
-            usage.charge(account, request_of(unit))
-    return kept
+    trial = _Trial(run)
+    for placement in plan.placements:
+        trial.start(run.units[placement.unit], [placement.member])
+    members = sorted(run.nodes)
+    able = [unit for unit in sorted(refused, key=queue_order) if trial.admits(unit) and trial.start(unit, members)]
+    return sum(unit.total[GPU] for unit in able)
+
+
+class _Trial:
+    """Nodes and quota of a moment, to start jobs in."""
+
+    def __init__(self, run: Forward) -> None:
+        snapshot = run.snapshot()
+        self._tree = snapshot.tree or QuotaTree("", {})
+        self._usage = Usage.of(self._tree, snapshot.units.values())
+        self._nodes: dict[str, ForwardNodes] = {name: there.copy() for name, there in run.nodes.items()}
+
+    def admits(self, unit: Unit) -> bool:
+        """Whether quota has room for a job."""
+        account = account_of(self._tree, unit)
+        return account is None or self._usage.refusal(account, request_of(unit)) is None
+
+    def start(self, unit: Unit, members: Iterable[str]) -> bool:
+        """Start a job in the first of these members that takes it; False if none does."""
+        account, able = account_of(self._tree, unit), any(self._nodes[name].seat(unit) for name in members)
+        if able and account is not None:
+            self._usage.charge(account, request_of(unit))
+        return able

@@ -102,13 +102,13 @@ class _TimedDecider:
         self._chosen = chosen
         self.decided_s: list[float] = []
         self.shipped: dict[str, int] = {}
-        self.kept = KeptGpus()
+        self.idle = KeptGpus()
 
     def __call__(self, run: Forward) -> Plan:
         began = time.perf_counter()
         plan = self._chosen(run)
         self.decided_s.append(time.perf_counter() - began)
-        self.kept.see(run, plan)
+        self.idle.see(run, plan)
         certificate = plan.certificate
         codes = ", ".join(cause.code for cause in certificate.causes)
         how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {codes}"
@@ -183,7 +183,7 @@ def replay(
         timed.decided_s,
         timed.shipped,
         lost,
-        timed.kept.gpu_s,
+        timed.idle.gpu_s,
     )
 
 

@@ -61,20 +61,20 @@ class Reservation:
 
         A reservation binds its whole leaf but for higher priorities, and other leaves by tier, then priority. Between
         equal ones the reservation comes first."""
-        mine = self.holder
+        holder = self.holder
         if self.kind is SpanKind.CLAIM:
             return True
-        if unit.leaf == mine.unit.leaf:
-            return unit.priority <= mine.unit.priority
+        if unit.leaf == holder.unit.leaf:
+            return unit.priority <= holder.unit.priority
         if self.lends_to(unit, tier):
             return False
-        return self.overdue or (tier, -unit.priority) >= (mine.tier, -mine.unit.priority)
+        return self.overdue or (tier, -unit.priority) >= (holder.tier, -holder.unit.priority)
 
     def lends_to(self, unit: Unit, tier: Tier) -> bool:
         """Whether a unit of this tier may use the room, since the holder takes it back once it can start."""
-        mine = self.holder
-        able = unit.leaf != mine.unit.leaf and unit.preemptible
-        return self.lent and able and tier > mine.tier and unit.priority <= mine.unit.priority
+        holder = self.holder
+        able = unit.leaf != holder.unit.leaf and unit.preemptible
+        return self.lent and able and tier > holder.tier and unit.priority <= holder.unit.priority
 
 
 Pair = tuple[Vector, Vector]  # of one node: free now, and free once what must end has ended
