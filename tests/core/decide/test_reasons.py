@@ -11,6 +11,7 @@ from tests.checkout import ROOT
 
 PLACEMENT = ROOT / "fleet/core/placement"
 DECIDE = ROOT / "fleet/core/decide.py"
+LIMITS = ROOT / "fleet/core/quota/limits.py"
 ROW = re.compile(r"^\| (\d) `(\w+)` \| (.+) \| `(\w+)` in `([\w/.]+)` \| `(\w+)` in `([\w/.]+)` \|$", re.MULTILINE)
 CODE = re.compile(r"`([A-Z]\w+)`")
 STEP = re.compile(r"(\w+)\(.*\)  # (\d): ")
@@ -34,7 +35,7 @@ def defined(path: Path) -> set[str]:
 
 
 def test_every_reason_that_the_planner_makes_has_its_step_in_the_table() -> None:
-    made = set[str]().union(*(made_in(path) for path in (*PLACEMENT.rglob("*.py"), DECIDE)))
+    made = set[str]().union(*(made_in(path) for path in (*PLACEMENT.rglob("*.py"), DECIDE, LIMITS)))
     assert len(made) > 20
     assert {code for row in ROWS for code in CODE.findall(row[2])} == made
 
