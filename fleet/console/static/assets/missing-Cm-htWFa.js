@@ -1,1 +1,0 @@
-import{n as e,y as t}from"./shown-BGwi4Rwi.js";import{t as n}from"./jsx-runtime-07N8GNpZ.js";var r=n();function i(){return(0,r.jsxs)(e,{title:`There is no such page`,children:[`Go to the `,(0,r.jsx)(t,{to:`/`,children:`fleet`}),`, the `,(0,r.jsx)(t,{to:`/queues`,children:`queues`}),` or the `,(0,r.jsx)(t,{to:`/jobs`,children:`jobs`}),`.`]})}export{i as MissingPage};
