@@ -30,7 +30,8 @@ from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Space
 from fleet.core.placement.reservation.heads import HeadChoice, HeadChooser, LeafHead
 from fleet.core.placement.reservation.profile import Profile
-from fleet.core.placement.reservation.reserving import Releases, Reservations
+from fleet.core.placement.reservation.releases import Releases
+from fleet.core.placement.reservation.reserving import Reservations
 from fleet.core.placement.reservation.span import Reservation, Span, SpanKind
 from fleet.core.quota.entitlement import Entitlement
 from fleet.core.quota.usage import Usage
