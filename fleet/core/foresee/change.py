@@ -43,6 +43,7 @@ class Lift(StrEnum):
     TAINT = "taint"
     FAILED = "failed there"
     NOT_READY = "not ready"
+    CORDON = "cordoned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,8 @@ def text(change: Change) -> str:
         case AnotherMember():
             if change.lifts == (Lift.NOT_READY,):
                 return f"member {change.member} ready again"
+            if change.lifts == (Lift.CORDON,):
+                return f"member {change.member} uncordoned"
             return f"let it go to member {change.member}: {', '.join(_LIFTED[lift] for lift in change.lifts)}"
         case MoreQuota():
             clauses = [_raise_text(increase) for increase in change.raises]
@@ -239,6 +242,7 @@ _LIFTED = {
     Lift.TAINT: "tolerate its taint",
     Lift.FAILED: "although it failed there",
     Lift.NOT_READY: "when it is ready again",
+    Lift.CORDON: "when it is uncordoned",
 }
 
 
@@ -294,11 +298,14 @@ def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
 
 
 def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:
-    """The obstacles to lift for the unit to go there; () for nothing; None when no lifting helps, or somebody has taken
-    the member out of service."""
+    """The obstacles to lift for the unit to go there; () for nothing; None when no lifting helps, or the member is
+    drained or otherwise out of service."""
+    lifts: set[Lift] = set() if member.ready else {Lift.NOT_READY}
+    if repelled_by((taint for taint in member.taints if taint.key == TAINT_CORDON), unit.tolerations) is not None:
+        lifts.add(Lift.CORDON)
+        member = _uncordoned(member)
     if repelled_by((taint for taint in member.taints if taint.key in OUT_OF_SERVICE), unit.tolerations) is not None:
         return None
-    lifts: set[Lift] = set() if member.ready else {Lift.NOT_READY}
     for _ in range(_LIFTS_MOST):
         bar = _bar(unit, member)
         if bar is None:
@@ -306,6 +313,10 @@ def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:
         lifts.add(bar)
         unit = _lifted(unit, member, bar)
     return None
+
+
+def _uncordoned(member: Member) -> Member:
+    return replace(member, taints=tuple(taint for taint in member.taints if taint.key != TAINT_CORDON))
 
 
 def _bar(unit: Unit, member: Member) -> Lift | None:
@@ -330,19 +341,21 @@ def _lifted(unit: Unit, member: Member, bar: Lift) -> Unit:
             return replace(unit, tolerations=(*unit.tolerations, tolerating))
         case Lift.FAILED:
             return replace(unit, excluded=unit.excluded - {member.name})
-        case Lift.NOT_READY:
+        case Lift.NOT_READY | Lift.CORDON:  # of the member
             return unit
 
 
 def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
-    member = snapshot.members[change.member]
+    there = snapshot.members[change.member]
+    member = _uncordoned(there) if Lift.CORDON in change.lifts else there
     for _ in range(_LIFTS_MOST):
         bar = _bar(unit, member)
         if bar is None or bar not in change.lifts:
             break
         unit = _lifted(unit, member, bar)
-    ready = (replace(member, ready=True, not_ready_reason=""),) if Lift.NOT_READY in change.lifts else ()
-    return snapshot.apply(SnapshotChanges(put_units=(unit,), put_members=ready))
+    if Lift.NOT_READY in change.lifts:
+        member = replace(member, ready=True, not_ready_reason="")
+    return snapshot.apply(SnapshotChanges(put_units=(unit,), put_members=() if member is there else (member,)))
 
 
 def empty_node(pool: Pool) -> Amounts:

@@ -261,10 +261,20 @@ def test_nobody_is_advised_to_tolerate_a_cordon_or_a_drain(key: str) -> None:
         member("cordoned").nodes(1).having(taints=taints),
         unit("u").gpus(8),
     )
-    assert of_kind(smallest(free, "u", now=NOW), AnotherMember) == []
+    lifts = [AnotherMember("cordoned", (Lift.CORDON, Lift.TAINT))] if key == TAINT_CORDON else []
+    assert of_kind(smallest(free, "u", now=NOW), AnotherMember) == lifts
     tolerating = unit("u").gpus(8).having(tolerations=(Toleration(key, "Exists"),))
     free = snapshot(*(member("cordoned").nodes(1).having(taints=taints), tolerating))
     assert of_kind(smallest(free, "u", now=NOW), AnotherMember) == [AnotherMember("cordoned", (Lift.TAINT,))]
+
+
+def test_a_cordoned_member_that_has_the_room_is_told_and_a_drained_one_is_not() -> None:
+    cordon, drain = Taint(TAINT_CORDON, effect="NoSchedule"), Taint(TAINT_DRAIN, effect="NoExecute")
+    for taints, told in (((cordon,), ["member quiet uncordoned"]), ((cordon, drain), [])):
+        world = snapshot(
+            member("full").nodes(1, free_gpu=0), member("quiet").nodes(1).having(taints=taints), unit("u").gpus(8)
+        )
+        assert [text(change) for change in of_kind(smallest(world, "u", now=NOW), AnotherMember)] == told
 
 
 def test_nodes_more_come_beside_all_that_a_pool_names() -> None:
