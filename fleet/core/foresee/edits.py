@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.explain.closest import nearest_resource
 from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.snapshot import MOST_NODES, Snapshot, SnapshotChanges
 
@@ -168,6 +169,7 @@ def _changes(snapshot: Snapshot, edit: Edit) -> SnapshotChanges:
         case Scale():
             return _rescaled(snapshot, edit)
         case SetLimit():
+            _known(snapshot, edit.resource)
             return SnapshotChanges(tree=_limited(snapshot.tree, edit), new_tree=True)
         case ReplaceTree():
             _sound(edit.tree)
@@ -331,6 +333,16 @@ def _sound(tree: QuotaTree | None) -> None:
             wrong = [name for name, amount in amounts.items() if not 0 <= amount <= AMOUNT_MOST]
             if wrong:
                 raise BadEdit(f"{limit} of {wrong[0]} at {path} is not between 0 and {AMOUNT_MOST}", "tree")
+
+
+def _known(snapshot: Snapshot, resource: str) -> None:
+    """Refuse a resource that no node has, no limit names and no unit asks for, where another has nearly its name."""
+    names = {name for member in snapshot.members.values() for pool in member.pools for name in pool.most}
+    for node in snapshot.tree.nodes.values() if snapshot.tree is not None else ():
+        names |= {*node.min, *node.max}
+    meant = nearest_resource(resource, names) if resource not in names else ""
+    if meant and not any(part.requests[resource] for unit in snapshot.units.values() for part in unit.components):
+        raise BadEdit(f"nothing in the fleet has or asks for {resource}; did you mean {meant}?", "resource")
 
 
 def _limited(tree: QuotaTree | None, edit: SetLimit) -> QuotaTree:

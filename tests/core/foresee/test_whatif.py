@@ -100,6 +100,14 @@ def test_more_quota_starts_who_waited_for_it() -> None:
     assert said(world, SetLimit("root/q", "max", GPU, 7)) == {}
 
 
+def test_a_misspelt_resource_is_answered_with_the_likely_name_and_a_new_one_is_taken() -> None:
+    world = snapshot(unit("a").gpus(8).queue("root/q"), member("x").nodes(1), tree(q={"max": {GPU: 4}}))
+    for misspelt in ("nvidia.com/gpus", "gpu"):
+        with pytest.raises(BadEdit, match=f"has or asks for {misspelt}; did you mean {GPU}"):
+            asked(world, SetLimit("root/q", "max", misspelt, 8))
+    assert said(world, SetLimit("root/q", "max", "example.com/licence", 8)) == {}
+
+
 def test_less_quota_makes_wait_who_would_start() -> None:
     world = snapshot(unit("a").gpus(8).queue("root/q"), member("x").nodes(1), tree(q={}))
     assert said(world, SetLimit("root/q", "max", GPU, 4)) == {"a": Verdict.WAITS}

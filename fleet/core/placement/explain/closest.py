@@ -83,7 +83,7 @@ def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> 
     numbers: dict[str, str | int] = {"nodes": all_nodes, "causes": _listed(causes)}
     unknown = next((name for name in asks if name not in names and name != "pods"), None)
     if unknown is not None:
-        near = _nearest(unknown, names)
+        near = nearest_resource(unknown, names)
         return Reason(Code.UNKNOWN_RESOURCE, numbers | {"resource": unknown} | ({"near": near} if near else {}))
     if not lacks:
         return Reason(Code.NO_NODE_MATCHES, numbers)
@@ -114,7 +114,7 @@ def _listed(causes: Counter[str]) -> str:
     return ", ".join(told) + others
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest_resource(name: str, known: Iterable[str]) -> str:
     """The resource that a misspelt name means, or ""."""
     by_lower = {other.lower(): other for other in sorted(known)}
     whole = [other for lower, other in by_lower.items() if lower.rpartition("/")[2] == name.lower()]
