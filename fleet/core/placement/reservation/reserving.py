@@ -39,6 +39,7 @@ class Reservations:
         self._fits = fits
         self._now = now
         self._reclaims = releases.reclaims
+        self._quota_times: dict[tuple[str, tuple[str, ...]], float] = {}  # by head, and starts in its leaf
 
     def beside(self, usage: Usage | None, claims: Pairs, leaving: Iterable[str], users: Iterable[str]) -> Reservations:
         """The reservations beside other usage, claims, units that leave and users."""
@@ -82,18 +83,24 @@ class Reservations:
                 found += [span] if span is not None else []
         return tuple(found)
 
-    def _quota_at(self, candidate: Candidate, new: Sequence[Release], ahead: Sequence[Span]) -> float:
-        """The first time at which the leaf of a candidate is known to have quota for it; FOREVER where none is."""
-        times = self._times(new, ahead)
-        lacks = partial(self._leaf_lacks, candidate, new, ahead)
-        if not lacks(times[0]):
-            return times[0]
-        at = bisect_left(times, True, key=lambda at: not lacks(at))
-        return times[at] if at < len(times) else FOREVER
+    def _quota_at(self, candidate: Candidate, new: Iterable[Release]) -> float:
+        """The first time at which the leaf of a candidate is known to have quota for it; FOREVER where none is. Work of
+        other leaves uses none of that, and a leaf has one head."""
+        leaf = candidate.unit.leaf
+        if candidate.account is None:
+            return self._now
+        beside = [release for release in new if release.unit.leaf == leaf]
+        key = (candidate.unit.id, tuple(release.unit.id for release in beside))
+        if key not in self._quota_times:
+            times = self._times(beside, ())
+            lacks = partial(self._leaf_lacks, candidate, beside)
+            at = bisect_left(times, True, key=lambda at: not lacks(at)) if lacks(times[0]) else 0
+            self._quota_times[key] = times[at] if at < len(times) else FOREVER
+        return self._quota_times[key]
 
-    def _leaf_lacks(self, candidate: Candidate, new: Sequence[Release], ahead: Sequence[Span], at: float) -> bool:
+    def _leaf_lacks(self, candidate: Candidate, new: Sequence[Release], at: float) -> bool:
         """Whether the leaf of a candidate has no quota for it, once all has ended that is known to end by then."""
-        usage = self._usage_at(candidate, at, CERTAIN, new, ahead)
+        usage = self._usage_at(candidate, at, CERTAIN, new, ())
         refusal = usage.refusal(candidate.account or "", candidate.request) if usage is not None else None
         return refusal is not None and refusal.node == candidate.unit.leaf
 
@@ -114,7 +121,7 @@ class Reservations:
         """The first time that fits in a member: by known ends; else once those of unknown length have ended, too, that
         ran before the reservation was made; else, made anew, once all of them have, and all units that start in this
         plan by right though the reservation refuses them."""
-        quota_at = self._quota_at(head.candidate, new, ahead)
+        quota_at = self._quota_at(head.candidate, new)
         if quota_at == FOREVER:
             head, quota_at = replace(head, lends=self._reclaims), self._now
         for before, since in ((CERTAIN, head.since), (head.since, head.since), (FOREVER, self._now)):
