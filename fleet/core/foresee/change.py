@@ -220,11 +220,7 @@ def text(change: Change) -> str:
         case HigherPriority():
             return f"priority {change.priority} instead of {change.of}"
         case AnotherMember():
-            if change.lifts == (Lift.NOT_READY,):
-                return f"member {change.member} ready again"
-            if change.lifts == (Lift.CORDON,):
-                return f"member {change.member} uncordoned"
-            return f"let it go to member {change.member}: {', '.join(_LIFTED[lift] for lift in change.lifts)}"
+            return _member_text(change)
         case MoreQuota():
             clauses = [_raise_text(increase) for increase in change.raises]
             follows = [_raise_text(increase) for increase in change.follows]
@@ -237,6 +233,7 @@ def text(change: Change) -> str:
 # Nobody is advised to tolerate these: who cordoned or drains the member does not want the job there.
 OUT_OF_SERVICE = frozenset({TAINT_CORDON, TAINT_DRAIN, "node.kubernetes.io/unschedulable"})
 _UNITS = {"cpu": "CPU"}
+_OF_MEMBER = {Lift.NOT_READY: "ready again", Lift.CORDON: "uncordoned"}  # by itself, no word about the unit
 _LIFTED = {
     Lift.AFFINITY: "add it to the policy's cluster affinity",
     Lift.TAINT: "tolerate its taint",
@@ -244,6 +241,12 @@ _LIFTED = {
     Lift.NOT_READY: "when it is ready again",
     Lift.CORDON: "when it is uncordoned",
 }
+
+
+def _member_text(change: AnotherMember) -> str:
+    if len(change.lifts) == 1 and change.lifts[0] in _OF_MEMBER:
+        return f"member {change.member} {_OF_MEMBER[change.lifts[0]]}"
+    return f"let it go to member {change.member}: {', '.join(_LIFTED[lift] for lift in change.lifts)}"
 
 
 def _raise_text(increase: Raise) -> str:
@@ -346,8 +349,8 @@ def _lifted(unit: Unit, member: Member, bar: Lift) -> Unit:
 
 
 def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
-    there = snapshot.members[change.member]
-    member = _uncordoned(there) if Lift.CORDON in change.lifts else there
+    before = snapshot.members[change.member]
+    member = _uncordoned(before) if Lift.CORDON in change.lifts else before
     for _ in range(_LIFTS_MOST):
         bar = _bar(unit, member)
         if bar is None or bar not in change.lifts:
@@ -355,7 +358,7 @@ def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
         unit = _lifted(unit, member, bar)
     if Lift.NOT_READY in change.lifts:
         member = replace(member, ready=True, not_ready_reason="")
-    return snapshot.apply(SnapshotChanges(put_units=(unit,), put_members=() if member is there else (member,)))
+    return snapshot.apply(SnapshotChanges(put_units=(unit,), put_members=() if member is before else (member,)))
 
 
 def empty_node(pool: Pool) -> Amounts:
