@@ -144,8 +144,11 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def domain_of(pool: Pool, level: str) -> str:
-    """The value of a topology label on the nodes of this pool; "" for nodes without the label, which no gang that must
-    lie within one value uses."""
+    """The domain of this level in which the nodes of this pool lie: the path of a place tree, else the value of a node
+    label; "" for nodes in none, which no gang that must lie within one uses."""
+    for key, path in pool.places:
+        if key == level:
+            return path
     for key, value in pool.labels:
         if key == level:
             return value

@@ -7,14 +7,15 @@ so that an error names what was written and not what it stands for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fleet.core.decide import BadSnapshot
 from fleet.core.model.amounts import Amounts
-from fleet.core.model.member import Member, Pool
-from fleet.core.model.unit import Phase
+from fleet.core.model.member import Member, Pool, places_of
+from fleet.core.model.nesting import flaws
+from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Phase, Unit
 from fleet.core.notation.bytype import Json, amounts_of, decode, decode_value, fields_of, listed
 from fleet.core.quota.parse import DEPTH_MAX, NODES_MAX, BadTree, attribute_flaws, oversell_rate, parse_tree
 from fleet.core.quota.tree import QuotaNode, QuotaTree
@@ -26,6 +27,8 @@ OF_NODES = ("count", "labels", "taints", "domain", "used")
 """The fields of an entry of `nodes` beside resources."""
 GANG = r"^[0-9]+x[0-9]+$"
 """Pods x GPUs of each."""
+TREES = "trees"
+"""The field of a member that lists, for each place tree, the node labels of its levels, coarse to fine."""
 POLICIES = ("Priority", "Block", "Intelligent")
 _NOTATIONS = ("components", "gang", "requests")
 
@@ -44,7 +47,30 @@ def members(data: object, place: str = "members") -> Iterator[tuple[object, str]
         if isinstance(item, Mapping) and "potential" in item:
             there = enumerate(listed(item["potential"], f"{where}.potential"))
             item = {**item, "potential": [_potential(entry, f"{where}.potential[{i}]") for i, entry in there]}
-        yield item, where
+        yield _planted(item, where) if isinstance(item, Mapping) and TREES in item else item, where
+
+
+def _planted(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """The member with `places` of its pools, by their labels, in the place trees that it lists."""
+    trees: list[tuple[str, ...]] = decode_value(tuple[tuple[str, ...], ...], item[TREES], f"{where}.{TREES}")
+    kept = {key: value for key, value in item.items() if key != TREES}
+    for name in ("pools", "potential"):
+        if name in kept:
+            entries = listed(kept[name], f"{where}.{name}")
+            kept[name] = [_placed(entry, trees, f"{where}.{name}[{i}]") for i, entry in enumerate(entries)]
+    return kept
+
+
+def _placed(entry: object, trees: Iterable[tuple[str, ...]], where: str) -> object:
+    if not isinstance(entry, Mapping):
+        return entry
+    if "places" in entry:
+        raise BadSnapshot([(f"{where}.places", f"says what {TREES} say: give one of them")])
+    labels: dict[str, str] = dict(
+        decode_value(fields_of(Pool)["labels"][0], entry.get("labels", ()), f"{where}.labels")
+    )
+    places = [place for levels in trees for place in places_of([(level, labels.get(level, "")) for level in levels])]
+    return {**entry, "places": [list(place) for place in places]}
 
 
 def member(item: object, where: str) -> Member:
@@ -110,6 +136,19 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
         one = {key: value for key, value in item.items() if key != "count"}
         for number in range(1, count + 1):
             yield _named({**one, "id": f"{base}-{number:0{len(str(count))}}"}), where
+
+
+def unit(item: object, where: str) -> Unit:
+    """A unit of its long form, without values that contradict themselves."""
+    found: Unit = decode(Unit, item, where)
+    if not LEAST_PRIORITY <= found.priority <= MOST_PRIORITY:
+        problem = f"{found.priority} is no priority: they are between {LEAST_PRIORITY} and {MOST_PRIORITY}"
+        raise BadSnapshot([(f"{where}.priority", problem)])
+    if found.walltime_s is not None and found.walltime_s < 0:
+        raise BadSnapshot([(f"{where}.walltime_s", f"{found.walltime_s:g} is below zero")])
+    for number, name, problem in flaws(found.rules, found.components):
+        raise BadSnapshot([(f"{where}.rules[{number}].{name}", problem)])
+    return found
 
 
 def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:

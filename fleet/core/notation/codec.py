@@ -21,7 +21,7 @@ from fleet.core.model.member import Member
 from fleet.core.model.plan import Answer, Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said, SizeChange
 from fleet.core.model.reason import Reason
 from fleet.core.model.tier import Tier
-from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
+from fleet.core.model.unit import Unit
 from fleet.core.notation import byhand, bytype, versionone
 from fleet.core.notation.bytype import Json, decode, decode_value, encode, listed, readable
 from fleet.core.placement.problem import Problem, Solver, VictimProblem
@@ -84,15 +84,7 @@ def _members(data: object) -> dict[str, Member]:
 def _units(data: object) -> dict[str, Unit]:
     units: dict[str, Unit] = {}
     for item, where in byhand.units(data):
-        unit: Unit = decode(Unit, item, where)
-        if not LEAST_PRIORITY <= unit.priority <= MOST_PRIORITY:
-            problem = f"{unit.priority} is no priority: they are between {LEAST_PRIORITY} and {MOST_PRIORITY}"
-            raise BadSnapshot([(f"{where}.priority", problem)])
-        if unit.walltime_s is not None and unit.walltime_s < 0:
-            raise BadSnapshot([(f"{where}.walltime_s", f"{unit.walltime_s:g} is below zero")])
-        for number, rule in enumerate(unit.rules):
-            if not rule.level:
-                raise BadSnapshot([(f"{where}.rules[{number}].level", "is empty: it names a node label")])
+        unit = byhand.unit(item, where)
         if unit.id in units:
             raise BadSnapshot([("units", f"{unit.id!r} is there twice")])
         units[unit.id] = unit

@@ -18,7 +18,6 @@ from fleet.core.foresee.explanation import changes
 from fleet.core.foresee.whatif import Comparison, StartTimes, UnitStanding
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Reason
-from fleet.core.model.unit import Unit
 from fleet.core.notation import byhand
 from fleet.core.notation.bytype import Json, decode, encode, listed, readable
 
@@ -55,7 +54,7 @@ def _edit(item: object, where: str) -> Edit:
         made = list(byhand.units([fields["unit"]], f"{where}.unit"))
         if len(made) != 1:
             raise BadSnapshot([(f"{where}.unit.count", "makes no unit, or several: give one edit for each")])
-        return Submit(typing.cast(Unit, decode(Unit, made[0][0], f"{where}.unit")))
+        return Submit(byhand.unit(made[0][0], f"{where}.unit"))
     if name == "ReplaceTree" and fields.get("tree") is not None:
         return ReplaceTree(byhand.tree(fields["tree"], f"{where}.tree"))
     return typing.cast(Edit, decode(_CLASSES[name], fields, where))

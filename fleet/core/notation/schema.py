@@ -25,7 +25,7 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.plan import Certificate, Eviction, Head, Placement, RoomClaim, SizeChange
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
-from fleet.core.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
+from fleet.core.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE, TREES
 from fleet.core.notation.bytype import PLAN_VERSION, VERSION, Json, encode, fields_of
 from fleet.core.quota.tree import QuotaNode
 from fleet.core.snapshot import Config
@@ -160,6 +160,11 @@ def _member(maker: _Maker) -> Json:
         "type": "array",
         "items": {"$ref": "#/$defs/Nodes"},
         "description": "Short for pools: nodes by their count.",
+    }
+    member["properties"][TREES] = {
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "string"}},
+        "description": "Short for places: the node labels of the levels of each place tree, coarse to fine.",
     }
     member["not"] = {"required": ["nodes", "pools"]}
     potential = member["properties"]["potential"]

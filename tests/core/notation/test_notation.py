@@ -120,6 +120,18 @@ def test_the_clock_stands_at_the_newest_time_of_a_snapshot_unless_it_says_anothe
     assert now_of({}, Snapshot()) == 0
 
 
+def test_trees_by_hand_give_each_pool_its_places_with_paths_from_the_root() -> None:
+    labels = {"block": "b1", "rack": "r1", "model": "H100"}
+    document = {
+        "version": 1,
+        "members": [
+            {"name": "x", "trees": [["block", "rack"], ["model"], ["zone", "rack"]], "nodes": [{"labels": labels}]}
+        ],
+    }
+    (pool,) = decode_snapshot(document).members["x"].pools
+    assert pool.places == (("block", "b1"), ("rack", "b1/r1"), ("model", "H100"), ("rack", "/r1"))
+
+
 UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
 
 
@@ -147,7 +159,10 @@ UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
         ({"units": [{**UNIT, "topology": ["rack"]}]}, "units[0].topology"),
         ({"units": [{**UNIT, "topology": "rack", "rules": []}]}, "units[0].topology"),
         ({"units": [{**UNIT, "rules": [{"level": "rack"}, {"level": ""}]}]}, "units[0].rules[1].level"),
-        ({"units": [{**UNIT, "rules": [{"level": "rack", "most": 2}]}]}, "units[0].rules[0].most"),
+        ({"units": [{**UNIT, "rules": [{"level": "rack", "limit": 2}]}]}, "units[0].rules[0].limit"),
+        ({"units": [{**UNIT, "rules": [{"level": "rack", "size": 2}]}]}, "units[0].rules[0].size"),
+        ({"members": [{"name": "x", "trees": ["rack"], "nodes": []}]}, "members[0].trees[0]"),
+        ({"members": [{"name": "x", "trees": [], "pools": [{"places": []}]}]}, "members[0].pools[0].places"),
         ({"members": [{"name": "x", "nodes": [], "pools": []}]}, "members[0].nodes"),
         ({"members": [{"name": "x", "nodes": {}}]}, "members[0].nodes"),
         ({"members": [{"name": "x", "nodes": [{"count": "two"}]}]}, "members[0].nodes[0].count"),

@@ -1,0 +1,131 @@
+"""The pods of a gang as its rules bundle them: each rule has its parts, and smaller parts lie within larger ones.
+
+rack of 8, host of 2        ┌ rack ──────────────────┐   worker 16: two bundles of a rack, in each of which
+over worker 16              │ host host host host    │   are four bundles of a host with two pods each
+                            └────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fleet.core.model.rule import WHOLE, PlacementRule, Rules
+from fleet.core.model.unit import Component
+
+
+@dataclass(frozen=True, slots=True)
+class RuledPods:
+    """The pods of a gang that a rule is about: the places of their components, and in how many parts alike they are."""
+
+    components: frozenset[int]
+    parts: int
+
+    def enclose(self, other: RuledPods) -> bool:
+        """Whether each part of the other lies within one part of these."""
+        return other.components <= self.components and other.parts % self.parts == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Pods that stand in one domain of the level of `rule`, of which there are `count` in the bundle around it. The
+    outermost has no rule: it is the gang. `pods`: of one bundle, (place of the component, how many) beside those of its
+    `inner` bundles. `components`: the places of all that have pods in it."""
+
+    rule: PlacementRule | None
+    count: int
+    components: frozenset[int]
+    pods: tuple[tuple[int, int], ...]
+    inner: tuple[Bundle, ...]
+
+
+def bundle_of(components: Sequence[Component], rules: Rules) -> Bundle:
+    """The gang with the bundles of its rules. Rules with a flaw have none: the pods of a placed gang that its
+    member does not show yet need not come in whole parts."""
+    faulty = {at for at, _, _ in flaws(rules, components)}
+    ruled = [(ruled_pods(rule, components), rule) for at, rule in enumerate(rules) if at not in faulty]
+    ruled = [(pods, rule) for pods, rule in ruled if pods.components]
+    # One after another each lies within those before it or apart from them: rules of the same pods in their order.
+    ruled.sort(key=lambda one: (-len(one[0].components), one[0].parts))
+    every = frozenset([at for at, part in enumerate(components) if part.replicas > 0])
+    return _bundle(None, RuledPods(every, 1), 1, ruled, components)
+
+
+def _bundle(
+    rule: PlacementRule | None,
+    pods: RuledPods,
+    count: int,
+    ruled: Sequence[tuple[RuledPods, PlacementRule]],
+    components: Sequence[Component],
+) -> Bundle:
+    inner: list[Bundle] = []
+    left = list(ruled)
+    while left:
+        first, its = left.pop(0)
+        within = [one for one in left if first.enclose(one[0])]
+        left = [one for one in left if not first.enclose(one[0])]
+        inner.append(_bundle(its, first, first.parts // pods.parts, within, components))
+    bundled = {at for one in inner for at in one.components}
+    loose = [(at, components[at].replicas // pods.parts) for at in sorted(pods.components - bundled)]
+    return Bundle(rule, count, pods.components, tuple(loose), tuple(inner))
+
+
+def ruled_pods(rule: PlacementRule, components: Sequence[Component]) -> RuledPods:
+    """The pods of a rule that has no flaw."""
+    places = _places(rule, components)
+    pods = sum([components[at].replicas for at in places])
+    return RuledPods(frozenset(places), 1 if rule.size == WHOLE else max(1, pods // rule.size))
+
+
+def flaws(rules: Rules, components: Sequence[Component]) -> Iterator[tuple[int, str, str]]:
+    """What contradicts itself, as (place of the rule, its field, what is wrong with it), one for a rule."""
+    sound: list[tuple[int, RuledPods]] = []
+    for at, rule in enumerate(rules):
+        flaw = _flaw(rule, components)
+        if flaw is not None:
+            yield at, *flaw
+            continue
+        pods = ruled_pods(rule, components)
+        crossed = [before for before, other in sound if _cross(pods, other)]
+        if crossed:
+            yield (
+                at,
+                "of",
+                f"has pods of rule {crossed[0]}, and no part of one lies within a part of the other",
+            )
+        else:
+            sound.append((at, pods))
+
+
+def _cross(some: RuledPods, other: RuledPods) -> bool:
+    together = some.components & other.components
+    return bool(together) and not some.enclose(other) and not other.enclose(some)
+
+
+def _flaw(rule: PlacementRule, components: Sequence[Component]) -> tuple[str, str] | None:
+    if not rule.level:
+        return "level", "is empty: it names a level of a place tree, or a node label"
+    unknown = [name for name in rule.of if all(part.name != name for part in components)]
+    if unknown:
+        return "of", f"{unknown[0]!r} is no component of the gang"
+    if rule.size < 0:
+        return "size", f"{rule.size} is below 0"
+    if rule.most < 0:
+        return "most", f"{rule.most} is below 0"
+    if rule.size == WHOLE and (rule.most or rule.even):
+        return "size", "is missing: most and even are for pods in parts"
+    if rule.size and not rule.hard:
+        return "hard", "is false: pods in parts need a hard rule"
+    if rule.most and rule.most < rule.size:
+        return "most", f"{rule.most} is less than one part of {rule.size}"
+    counts = [components[at].replicas for at in _places(rule, components)]
+    total = sum(counts)
+    if rule.size and (total % rule.size or any(count * rule.size % total for count in counts)):
+        return "size", f"{rule.size} does not divide {' + '.join(map(str, counts))} pods into parts alike"
+    return None
+
+
+def _places(rule: PlacementRule, components: Sequence[Component]) -> list[int]:
+    """The places of its components that have pods."""
+    asked = enumerate(components)
+    return [at for at, part in asked if part.replicas > 0 and (not rule.of or part.name in rule.of)]
