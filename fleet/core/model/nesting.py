@@ -8,7 +8,7 @@ over worker 16              │ host host host host    │   are four bundles of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.core.model.rule import WHOLE, PlacementRule, Rules
 from fleet.core.model.unit import Component
@@ -68,6 +68,26 @@ def _bundle(
     bundled = {at for one in inner for at in one.components}
     loose = [(at, components[at].replicas // pods.parts) for at in sorted(pods.components - bundled)]
     return Bundle(rule, count, pods.components, tuple(loose), tuple(inner))
+
+
+def all_in(bundle: Bundle) -> Iterator[Bundle]:
+    """The bundle, and all within it."""
+    yield bundle
+    for one in bundle.inner:
+        yield from all_in(one)
+
+
+def whole_gang(bundle: Bundle) -> tuple[Rules, Bundle | None]:
+    """The hard rules that are about all pods of a gang as a whole, and the gang with the bundles of its other rules, or
+    None where it has no others."""
+    rules: list[PlacementRule] = []
+    while len(bundle.inner) == 1 and not bundle.pods:
+        (only,) = bundle.inner
+        if only.rule is None or only.count > 1 or not only.rule.hard:
+            break
+        rules.append(only.rule)
+        bundle = only
+    return tuple(rules), replace(bundle, rule=None) if bundle.inner else None
 
 
 def ruled_pods(rule: PlacementRule, components: Sequence[Component]) -> RuledPods:

@@ -20,7 +20,8 @@ from fleet.core.model.matching import member_bars
 from fleet.core.model.member import Member
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Unit
-from fleet.core.placement.packing.room import Fit, MemberRoom
+from fleet.core.placement.packing.draft import Fit
+from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Space
 
 

@@ -12,17 +12,16 @@ whole. Nodes that an autoscaler could add are *potential*: a gang lies there onl
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from heapq import merge
-from itertools import chain, islice, repeat
+from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 
 from fleet.core.model.effort import Effort
 from fleet.core.model.member import Member, Pool
-from fleet.core.model.refine import Home, RefineOutcome, refine
 from fleet.core.model.unit import Component, Unit
+from fleet.core.placement.packing.bundles import BundlePacker
+from fleet.core.placement.packing.draft import Fit, PackingDraft, room_for
 from fleet.core.placement.packing.pool import PoolRoom
 from fleet.core.placement.packing.space import (
     Domain,
@@ -31,22 +30,10 @@ from fleet.core.placement.packing.space import (
     Shape,
     Space,
     Vector,
+    bundle_of,
     confined,
     levels_of,
-    slots,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A packing of a gang into one member. `pools`: after it; `broken`: the slots of 8, 4 and 2 devices that are broken
-    by it, and the pods without devices that take room beside free ones; `potential`: its pods that wait for nodes that
-    an autoscaler must add; `domain`: of a gang that must lie within one, a path of the values of its levels."""
-
-    pools: tuple[PoolRoom, ...]
-    broken: tuple[int, int, int, int]
-    potential: int = 0
-    domain: str = ""
 
 
 class MemberRoom:
@@ -133,7 +120,7 @@ class MemberRoom:
         added are used where those that are there do not suffice. Of several domains the fullest one that takes it."""
         best: Fit | None = None
         for domain, ground in self._fullest_first(shape, potential, whole=True):
-            fit = self._pack(shape, devices, ground)
+            fit = self._pack(shape, devices, ground, potential=potential)
             if fit is not None and (best is None or fit.potential < best.potential):
                 best = replace(fit, domain="/".join(domain)) if domain else fit
                 if not fit.potential:
@@ -167,52 +154,34 @@ class MemberRoom:
         rows.sort()
         return [(domain, ground) for _, domain, ground in rows]
 
-    def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
-        draft = _Draft(self.pools, ground, devices)
+    def _pack(self, shape: Shape, devices: int, ground: Sequence[int], *, potential: bool) -> Fit | None:
+        draft = PackingDraft(self.pools, ground, devices)
+        bundle = bundle_of(shape)
+        if bundle is not None:
+            packer = BundlePacker(shape, draft, partial(self.domains, potential=potential), self.effort)
+            return draft.fit() if packer.place(bundle, ground) else None
         for part in shape:
             if draft.fill(part, part.replicas, whole=True):
                 return self._refined(shape, devices, ground) if len(shape) > 1 else None
         return draft.fit()
 
     def _refined(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
-        steps = self.effort.steps_left(shape)
-        if not steps or not self._enough(shape, ground):
-            return None
-        draft = _Draft(self.pools, ground, devices)
-        takes = {index: tuple(self.pools[index].takes[part.node_claim] for part in shape) for index in ground}
-        places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
-        homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
-        refinement = refine([(part.need, part.replicas) for part in shape], homes, most_effort=steps)
-        self.effort.spend(shape, refinement.effort)
-        if refinement.outcome is RefineOutcome.GAVE_UP:
-            self.effort.note("refining_steps")
-        if refinement.outcome is not RefineOutcome.PACKED:
-            return None
-        for number, pods in refinement.uses:
-            index, vector = places[number]
-            after = list(vector)
-            for part, count in zip(shape, pods, strict=True):
-                for resource, amount in part.need:
-                    after[resource] -= amount * count
-            draft.use(index, vector, tuple(after), 1, sum(pods))
-        return draft.fit()
-
-    def _enough(self, shape: Shape, ground: Sequence[int]) -> bool:
-        """Whether these pools have as much of everything, in sum, as a gang asks for."""
-        totals = [total for index in ground if (total := self.pools[index].total)]
-        asked: dict[int, int] = {}
-        for part in shape:
-            for resource, amount in part.need:
-                asked[resource] = asked.get(resource, 0) + amount * part.replicas
-        return all(amount <= sum([total[resource] for total in totals]) for resource, amount in asked.items())
+        draft = PackingDraft(self.pools, ground, devices)
+        pods = [(part, part.replicas) for part in shape]
+        return draft.fit() if draft.fill_exactly(pods, self.effort, shape, ground) else None
 
     def missing(self, shape: Shape, devices: int) -> list[int]:
         """How many pods of each part find no place, potential nodes included, when the parts are packed largest first
         and, of several domains, into the one that leaves out the fewest."""
         best: list[int] | None = None
+        bundle = bundle_of(shape)
         for _, ground in self._fullest_first(shape, True):
-            draft = _Draft(self.pools, ground, devices)
-            left = [draft.fill(part, part.replicas) for part in shape]
+            draft = PackingDraft(self.pools, ground, devices)
+            if bundle is not None:
+                packer = BundlePacker(shape, draft, partial(self.domains, potential=True), self.effort)
+                left = packer.left(bundle, ground)
+            else:
+                left = [draft.fill(part, part.replicas) for part in shape]
             if best is None or sum(left) < sum(best):
                 best = left
         return best if best is not None else [part.replicas for part in shape]
@@ -234,7 +203,7 @@ class MemberRoom:
     def assume(self, part: GangPart, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
-        draft = _Draft(self.pools, range(len(self.pools)), devices)
+        draft = PackingDraft(self.pools, range(len(self.pools)), devices)
         pods = draft.fill(part, part.replicas)
         need = dict(part.need)
         homes = [
@@ -274,101 +243,6 @@ class _MergedPools:
             for key, counts in sorted(self._found.items())
             if counts
         )
-
-
-class _Draft:
-    """Pools that a gang is being packed into: the pools of `ground`, potential ones after all others. A pool is copied
-    when something in it changes first."""
-
-    def __init__(self, pools: tuple[PoolRoom, ...], ground: Sequence[int], devices: int) -> None:
-        self.pools = list(pools)
-        self._ground = ground
-        self._before = pools
-        self._devices = devices
-        self._broken = [0, 0, 0, 0]
-        self._potential = 0
-
-    def fit(self) -> Fit:
-        eights, fours, twos, beside = self._broken
-        return Fit(tuple(self.pools), (eights, fours, twos, beside), self._potential)
-
-    def use(self, index: int, vector: Vector, after: Vector, nodes: int, pods: int) -> None:
-        """`nodes` nodes of a pool take `pods` pods in all."""
-        pool = self.pools[index]
-        if pool is self._before[index]:
-            pool = self.pools[index] = pool.copy()
-        pool.move(vector, after, nodes)
-        if pool.potential:
-            self._potential += pods
-            return
-        broken = self._broken
-        idle = False
-        for resource in range(self._devices):
-            had, has = vector[resource], after[resource]
-            if had != has:
-                broken[0] += nodes * (had // 8 - has // 8)
-                broken[1] += nodes * (had // 4 - has // 4)
-                broken[2] += nodes * (had // 2 - has // 2)
-                pods = 0  # pods with devices leave none idle
-            idle = idle or has > 0
-        broken[3] += pods if idle else 0
-
-    def fullest_first(self, claim: int | None = None, floor: Vector = ()) -> Iterable[tuple[Vector, int]]:
-        """The distinct free vectors, `floor` or larger, each with the index of its pool; potential nodes last."""
-        sides: tuple[list[Iterable[tuple[Vector, int]]], list[Iterable[tuple[Vector, int]]]] = ([], [])
-        for index in self._ground:
-            pool = self.pools[index]
-            if claim is None or pool.takes[claim]:
-                keys = islice(pool.keys, bisect_left(pool.keys, floor), None)
-                sides[pool.potential].append(zip(keys, repeat(index)))
-        return chain.from_iterable(side[0] if len(side) == 1 else merge(*side) for side in sides if side)
-
-    def fill(self, part: GangPart, replicas: int, *, whole: bool = False) -> int:
-        """Put pods onto the fullest nodes that take them; returns how many found no place. `whole`: all or none."""
-        need = part.need
-        if not need:
-            usable = (self.pools[index] for index in self._ground)
-            return 0 if any(pool.counts for pool in usable if pool.takes[part.node_claim]) else replicas
-        floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
-        rest_of_pods = replicas
-        moves: list[tuple[int, Vector, Vector, int, int]] = []
-        for vector, index in self.fullest_first(part.node_claim, floor):
-            each = rest_of_pods  # pods that this node takes, as in `slots`; the innermost loop of all
-            for resource, amount in need:
-                fit = vector[resource] // amount
-                if fit < each:
-                    each = fit
-                    if fit <= 0:
-                        break
-            if each <= 0:
-                continue
-            full, rest = divmod(rest_of_pods, each)
-            nodes = self.pools[index].counts[vector]
-            if full >= nodes:
-                full, rest = nodes, 0
-            for count, pods in ((full, each), (1 if rest else 0, rest)):
-                if count:
-                    after = list(vector)
-                    for resource, amount in need:
-                        after[resource] -= amount * pods
-                    moves.append((index, vector, tuple(after), count, count * pods))
-                    rest_of_pods -= count * pods
-            if not rest_of_pods:
-                break
-        if not rest_of_pods or not whole:
-            for move in moves:
-                self.use(*move)
-        return rest_of_pods
-
-
-def room_for(pools: Iterable[PoolRoom], part: GangPart) -> int:
-    """Room in these pools for how many pods of this part alone."""
-    return sum(
-        count * slots(vector, part.need)
-        for pool in pools
-        if pool.takes[part.node_claim]
-        for vector, count in pool.counts.items()
-    )
 
 
 def committed(unit: Unit, space: Space) -> Shape:

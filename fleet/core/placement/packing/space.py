@@ -8,13 +8,16 @@ place in a vector, of which there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.effort import Effort
 from fleet.core.model.matching import PoolIndex, domain_of, pool_takes
 from fleet.core.model.member import Member, Pool, Taint
+from fleet.core.model.nesting import Bundle, all_in, whole_gang
+from fleet.core.model.nesting import bundle_of as nested
 from fleet.core.model.refine import UNBOUNDED, Need, Vector, slots
 from fleet.core.model.rule import Rules
 from fleet.core.model.unit import Component, NodeClaim, Unit
@@ -27,16 +30,34 @@ Domain = tuple[str, ...]  # the value of each of some levels
 
 
 @dataclass(frozen=True, slots=True)
+class PartBundle:
+    """Pods of a gang that stand in one domain each, by the numbers of a Space: `count` bundles alike in each bundle
+    around them. `levels`: the level of the domain; of a bundle that is not `hard`, the coarser ones after it, too.
+    `pods`: (place of the part in the shape, its pods in one bundle), beside those of the `inner` bundles. `most`: the
+    bundles that one domain takes at most, 0 for any number; `even`: see PlacementRule."""
+
+    count: int
+    levels: Levels
+    pods: tuple[tuple[int, int], ...]
+    inner: tuple[PartBundle, ...]
+    hard: bool = True
+    most: int = 0
+    even: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GangPart:
     """Equal pods of a gang: how many, what each needs, and which claim they carry. `levels`: the numbers of the levels
     of its Space within one domain of which the whole gang lies, the same in all its parts; () is anywhere. `absent`:
-    what each asks for of resources that no node has, which stand in `need` as the last resource."""
+    what each asks for of resources that no node has, which stand in `need` as the last resource. `bundle`: the whole
+    gang with the bundles of its other rules, the same in all its parts; None where it has no others."""
 
     replicas: int
     need: Need
     node_claim: int
     levels: Levels = ()
     absent: tuple[tuple[str, int], ...] = ()
+    bundle: PartBundle | None = None
 
 
 Shape = tuple[GangPart, ...]  # of a gang: its parts, largest first
@@ -47,11 +68,17 @@ def levels_of(shape: Shape) -> Levels:
     return shape[0].levels if shape else ()
 
 
+def bundle_of(shape: Shape) -> PartBundle | None:
+    """The gang with the bundles of those of its rules that are not about all of it as a whole."""
+    return shape[0].bundle if shape else None
+
+
 def confined(shape: Shape) -> bool:
-    """Whether a rule keeps the gang from using all nodes of a member together."""
-    return bool(levels_of(shape))
+    """Whether a rule keeps the gang from using all nodes of a member alike."""
+    return bool(levels_of(shape)) or bundle_of(shape) is not None
 
 
+_PartKey = tuple[Need, int, tuple[tuple[str, int], ...], int]  # need, claim, absent, innermost bundle
 _ABSENT = "(a resource that no node has)"
 _Labelled = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]  # the labels and taints of a pool
 
@@ -96,7 +123,9 @@ class Space:
             )
         else:
             self._number(claims, list(dict.fromkeys(map(_labelled, pools))))
-        self.levels: tuple[str, ...] = tuple(sorted({rule.level for one in rules for rule in one}))
+        self._coarser = _coarser({rule.level for one in rules for rule in one if not rule.hard}, pools or ())
+        levels = {rule.level for one in rules for rule in one}
+        self.levels: tuple[str, ...] = tuple(sorted(levels.union(*self._coarser.values())))
         self._level_index = {level: number for number, level in enumerate(self.levels)}
         self.shapes: list[Shape] = []
         self.effort = Effort()
@@ -137,22 +166,50 @@ class Space:
         return self.shape(unit.components, unit.rules)
 
     def shape(self, components: Iterable[Component], rules: Rules = ()) -> Shape:
-        levels = tuple([self._level_index[rule.level] for rule in rules])
-        parts: dict[tuple[Need, int, tuple[tuple[str, int], ...]], int] = {}
-        for component in components:
+        components = list(components)
+        whole, outer = whole_gang(nested(components, rules)) if rules else ((), None)
+        homes = {place: number for number, one in enumerate(all_in(outer)) for place, _ in one.pods} if outer else {}
+        parts: dict[_PartKey, int] = {}
+        places: dict[int, _PartKey] = {}
+        for place, component in enumerate(components):
             wanted = [(name, amount) for name, amount in component.requests.items_ if amount > 0]
             need = sorted([(self.index[name], amount) for name, amount in wanted if name in self.index])
             absent = tuple([item for item in wanted if item[0] not in self.index])
             if absent:
                 need.append((len(self.index), 1))
-            key = (tuple(need), self._node_claim_index[component.claim], absent)
+            key = (tuple(need), self._node_claim_index[component.claim], absent, homes.get(place, -1))
             parts[key] = parts.get(key, 0) + max(0, component.replicas)
-        whole = [
-            GangPart(replicas, need, claim, levels, absent)
-            for (need, claim, absent), replicas in parts.items()
-            if replicas
-        ]
-        return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.node_claim, part.absent), reverse=True))
+            places[place] = key
+        keys = sorted([key for key, replicas in parts.items() if replicas], key=self._size_of, reverse=True)
+        levels = tuple([self._level_index[rule.level] for rule in whole])
+        bundle = None
+        if outer is not None:
+            numbers = {key: number for number, key in enumerate(keys)}
+            bundle = self._numbered(outer, {place: numbers[key] for place, key in places.items() if key in numbers})
+        return tuple([GangPart(parts[key], *key[:2], levels, key[2], bundle) for key in keys])
+
+    def _size_of(self, key: _PartKey) -> tuple[object, ...]:
+        need, claim, absent, home = key
+        return self.size(need), claim, absent, home
+
+    def _numbered(self, bundle: Bundle, numbers: Mapping[int, int]) -> PartBundle:
+        """The bundle with its pods by part, and with levels by number. `numbers`: the part of each component."""
+        rule, pods = bundle.rule, Counter[int]()
+        for place, each in bundle.pods:
+            pods[numbers[place]] += each
+        inner = [self._numbered(one, numbers) for one in bundle.inner]
+        if rule is None:
+            return PartBundle(1, (), tuple(sorted(pods.items())), tuple(inner))
+        levels = [rule.level, *(self._coarser[rule.level] if not rule.hard else ())]
+        return PartBundle(
+            bundle.count,
+            tuple([self._level_index[level] for level in levels]),
+            tuple(sorted(pods.items())),
+            tuple(inner),
+            rule.hard,
+            rule.most // rule.size if rule.most else 0,
+            rule.even,
+        )
 
     def pod_request(self, part: GangPart) -> dict[str, int]:
         """Return what one pod asks for by name, devices first."""
@@ -178,6 +235,17 @@ class Space:
         for index, amount in need:
             vector[index] = amount
         return tuple(vector)
+
+
+def _coarser(levels: Set[str], pools: Iterable[Pool]) -> dict[str, tuple[str, ...]]:
+    """Of each of these levels, those above it in any place tree, fine to coarse."""
+    above: dict[str, dict[str, int]] = {level: {} for level in sorted(levels)}
+    for pool in pools if levels else ():
+        for level, path in pool.places:
+            for other, start in pool.places if level in above else ():
+                if path.startswith(f"{start}/"):
+                    above[level].setdefault(other, start.count("/"))
+    return {level: tuple(sorted(others, key=lambda one: (-others[one], one))) for level, others in above.items()}
 
 
 def _devices_first(name: str) -> tuple[bool, str]:

@@ -15,7 +15,8 @@ from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.candidates.eligibility import Eligibility, Ranking
-from fleet.core.placement.packing.room import Fit, MemberRoom
+from fleet.core.placement.packing.draft import Fit
+from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Space
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.usage import Refusal, Usage

@@ -11,7 +11,8 @@ from fleet.core.model.amounts import Amounts
 from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.placement.greedy.situation import Situation
-from fleet.core.placement.packing.room import Fit, MemberRoom
+from fleet.core.placement.packing.draft import Fit
+from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.sizes.surplus import Replicas, Surplus
 from fleet.core.quota.limits import COUNTS
 from fleet.core.quota.usage import account_of, request_of

@@ -18,8 +18,9 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.refine import Home, RefineOutcome, refine
 from fleet.core.model.rule import PlacementRule, Rules
 from fleet.core.model.unit import Component, NodeClaim
+from fleet.core.placement.packing.draft import Fit
 from fleet.core.placement.packing.pool import PoolRoom
-from fleet.core.placement.packing.room import Fit, MemberRoom
+from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Space, Vector
 from tests.builders import GPU, amounts
 from tests.core.placement.packing.verifier import packs

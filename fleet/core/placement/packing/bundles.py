@@ -1,0 +1,191 @@
+"""The packing of a gang whose rules bundle its pods: bundles into domains, and within these the bundles that they hold.
+
+A bundle goes into the tightest domain that takes it, so that large domains stay whole, and into as few domains as there
+are where its rule is not hard. Equal pods are counted into a domain at once, however many bundles they make.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from fleet.core.model.effort import Effort
+from fleet.core.placement.packing.draft import PackingDraft
+from fleet.core.placement.packing.space import Domain, GangPart, Levels, PartBundle, Shape
+
+Ground = Sequence[int]  # pools, by index
+
+
+class BundlePacker:
+    """Packs the bundles of one gang into a draft of a member's pools."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        draft: PackingDraft,
+        domains: Callable[[Levels], Iterable[tuple[Domain, Ground]]],
+        effort: Effort,
+    ) -> None:
+        """`domains`: the domains of some levels with their pools; `effort`: of the searches of this decision."""
+        self._shape = shape
+        self._draft = draft
+        self._domains = domains
+        self._effort = effort
+        self._bundles_in: Counter[tuple[PartBundle, Domain]] = Counter()  # of capped ones, by domain
+
+    def place(self, bundle: PartBundle, ground: Ground) -> bool:
+        """Put the pods of one bundle into this ground, whole; or some of them, and False."""
+        return not any(self._spread(one, one.count, ground) for one in bundle.inner) and self._fill(bundle, ground)
+
+    def left(self, bundle: PartBundle, ground: Ground) -> list[int]:
+        """How many pods of each part find no place, when the bundles go one after another."""
+        left = [0] * len(self._shape)
+        for one in bundle.inner:
+            out = self._spread(one, one.count, ground)
+            for part, pods in pods_in(one).items():
+                left[part] += out * pods
+        for part, pods in bundle.pods:
+            left[part] += self._draft.fill(self._shape[part], pods, ground=ground)
+        return left
+
+    def _fill(self, bundle: PartBundle, ground: Ground) -> bool:
+        mark = self._draft.mark() if len(bundle.pods) > 1 else ()
+        for part, pods in bundle.pods:
+            if self._draft.fill(self._shape[part], pods, whole=True, ground=ground):
+                break
+        else:
+            return True
+        if not mark:
+            return False
+        self._draft.back(mark)
+        pods_of = [(self._shape[part], pods) for part, pods in bundle.pods]
+        return self._draft.fill_exactly(pods_of, self._effort, (self._shape, bundle), ground)
+
+    def _spread(self, bundle: PartBundle, count: int, ground: Ground) -> int:
+        """Put `count` of these bundles into domains of the ground; return how many found none."""
+        if not bundle.hard:
+            return 0 if self._gather(bundle, ground) else count
+        if bundle.even:
+            return self._balance(bundle, count, ground)
+        for domain, there in self._tightest_first(bundle, bundle.levels[0], ground):
+            count -= self._put(bundle, count, domain, there)
+            if not count:
+                break
+        return count
+
+    def _put(self, bundle: PartBundle, most: int, domain: Domain, ground: Ground) -> int:
+        """Put bundles into one domain, `most` of them at most; return how many."""
+        if bundle.most:
+            most = min(most, bundle.most - self._bundles_in[bundle, domain])
+        if bundle.inner or len(bundle.pods) > 1:
+            count = 0
+            while count < most and self._tried(partial(self.place, bundle, ground)):
+                count += 1
+        else:
+            ((part, pods),) = bundle.pods
+            count = min(most, self._draft.room(self._shape[part], ground) // pods)
+            self._draft.fill(self._shape[part], count * pods, ground=ground)
+        if bundle.most:
+            self._bundles_in[bundle, domain] += count
+        return count
+
+    def _tried(self, act: Callable[[], bool]) -> bool:
+        """Whether the act succeeds; if not, all that it packed is undone."""
+        mark, before = self._draft.mark(), self._bundles_in.copy()
+        if act():
+            return True
+        self._draft.back(mark)
+        self._bundles_in = before
+        return False
+
+    def _balance(self, bundle: PartBundle, count: int, ground: Ground) -> int:
+        """Put bundles into the fewest domains that take them with numbers that differ by one at most."""
+        domains = self._tightest_first(bundle, bundle.levels[0], ground)
+        offers = [(self._offers(bundle, count, domain, there), domain, there) for domain, there in domains]
+        offers.sort(key=lambda offer: offer[0])
+        for few in range(1, min(count, len(offers)) + 1):
+            each, more = divmod(count, few)
+            larger = [offer for offer in offers if offer[0] > each][:more]
+            others = [offer for offer in offers if offer[0] >= each and offer not in larger][: few - more]
+            if len(larger) + len(others) == few:
+                for share, chosen in ((each + 1, larger), (each, others)):
+                    for _, domain, there in chosen:
+                        self._put(bundle, share, domain, there)
+                return 0
+        return count
+
+    def _gather(self, bundle: PartBundle, ground: Ground) -> bool:
+        """Put the pods of a soft rule into one domain of its level, else into one of a coarser level and there into few
+        of its own, else into few of the ground. False where some find no place."""
+        fine, *coarser = bundle.levels
+        tries = [partial(self.place, bundle, there) for _, there in self._tightest_first(bundle, fine, ground)]
+        for level in coarser:
+            tries += [partial(self._in_few, bundle, there) for _, there in self._tightest_first(bundle, level, ground)]
+        return any(map(self._tried, (*tries, partial(self._in_few, bundle, ground))))
+
+    def _in_few(self, bundle: PartBundle, ground: Ground) -> bool:
+        """Put the pods of one bundle into few domains of its level: each time into the tightest that takes the rest,
+        else into the one that takes most. What none takes stands beside them."""
+        items: list[tuple[int, Callable[[int, Ground], int]]] = [
+            (one.count, partial(self._spread, one)) for one in bundle.inner
+        ]
+        items += [(pods, partial(self._loose, self._shape[part])) for part, pods in bundle.pods]
+        used: set[Domain] = set()
+        for left, put in items:
+            domains = list(self._tightest_first(None, bundle.levels[0], ground))
+            while left and domains:
+                offers = [left - self._undone(partial(put, left, there)) for _, there in domains]
+                most = max(offers)
+                best = [place for offer, place in zip(offers, domains, strict=True) if offer == most]
+                domain, there = next((place for place in best if place[0] in used), best[0])
+                if not most:
+                    break
+                left = put(left, there)
+                used.add(domain)
+            if left and put(left, ground):
+                return False
+        return True
+
+    def _loose(self, part: GangPart, pods: int, ground: Ground) -> int:
+        return self._draft.fill(part, pods, ground=ground)
+
+    def _offers(self, bundle: PartBundle, most: int, domain: Domain, ground: Ground) -> int:
+        """How many bundles the domain would take, up to `most`."""
+        return self._undone(partial(self._put, bundle, most, domain, ground))
+
+    def _undone(self, put: Callable[[], int]) -> int:
+        """The answer of an act of packing, which is undone."""
+        mark, before = self._draft.mark(), self._bundles_in.copy()
+        count = put()
+        self._draft.back(mark)
+        self._bundles_in = before
+        return count
+
+    def _tightest_first(self, bundle: PartBundle | None, level: int, ground: Ground) -> list[tuple[Domain, Ground]]:
+        """The domains in the ground, by what is free of all that the gang asks for; those alone, where a bundle is
+        given, that have as much in all as one of these asks for."""
+        parts = [(self._shape[part], pods) for part, pods in (pods_in(bundle) if bundle is not None else {}).items()]
+        asked = Counter[int]()
+        for part, pods in parts:
+            for resource, amount in part.need:
+                asked[resource] += amount * pods
+        order = sorted({resource for part in self._shape for resource, _ in part.need})
+        among, rows = set(ground), list[tuple[tuple[int, ...], Domain, Ground]]()
+        for domain, pools in self._domains((level,)):
+            there = [index for index in pools if index in among]
+            totals = [total for index in there if (total := self._draft.pools[index].total)]
+            free = [sum(amounts) for amounts in zip(*totals, strict=True)]
+            if free and all(free[resource] >= amount for resource, amount in asked.items()):
+                rows.append((tuple([free[resource] for resource in order]), domain, there))
+        rows.sort()
+        return [(domain, there) for _, domain, there in rows]
+
+
+def pods_in(bundle: PartBundle) -> Counter[int]:
+    """The pods of one bundle by part, with those of the bundles in it."""
+    pods = Counter(dict(bundle.pods))
+    for one in bundle.inner:
+        for part, each in pods_in(one).items():
+            pods[part] += each * one.count
+    return pods
