@@ -102,24 +102,26 @@ def flaws(rules: Rules, components: Sequence[Component]) -> Iterator[tuple[int, 
     sound: list[tuple[int, RuledPods]] = []
     for at, rule in enumerate(rules):
         flaw = _flaw(rule, components)
+        if flaw is None:
+            pods = ruled_pods(rule, components)
+            beside = (_flaw_beside(rule, pods, rules[other], its, other) for other, its in sound)
+            flaw = next((one for one in beside if one is not None), None)
+            sound += [(at, pods)] if flaw is None else []
         if flaw is not None:
             yield at, *flaw
-            continue
-        pods = ruled_pods(rule, components)
-        crossed = [before for before, other in sound if _cross(pods, other)]
-        if crossed:
-            yield (
-                at,
-                "of",
-                f"has pods of rule {crossed[0]}, and no part of one lies within a part of the other",
-            )
-        else:
-            sound.append((at, pods))
 
 
-def _cross(some: RuledPods, other: RuledPods) -> bool:
-    together = some.components & other.components
-    return bool(together) and not some.enclose(other) and not other.enclose(some)
+def _flaw_beside(
+    rule: PlacementRule, pods: RuledPods, other: PlacementRule, its: RuledPods, at: int
+) -> tuple[str, str] | None:
+    """What contradicts another rule, the one at this place."""
+    if not pods.components & its.components:
+        return None
+    if not pods.enclose(its) and not its.enclose(pods):
+        return "of", f"has pods of rule {at}, and no part of one lies within a part of the other"
+    if (rule.even and its.enclose(pods) and its.parts > 1) or (other.even and pods.enclose(its) and pods.parts > 1):
+        return "even", f"goes with no other rule that has these pods in parts, as rule {at} has"
+    return None
 
 
 def _flaw(rule: PlacementRule, components: Sequence[Component]) -> tuple[str, str] | None:

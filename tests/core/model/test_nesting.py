@@ -58,6 +58,10 @@ def test_each_rule_bundles_its_pods_and_smaller_parts_lie_within_larger_ones(rul
         ((PlacementRule("rack", most=4),), "rules[0].size is missing: most and even are for pods in parts"),
         ((PlacementRule("rack", even=True),), "rules[0].size is missing: most and even are for pods in parts"),
         ((PlacementRule("rack", size=1, hard=False),), "rules[0].hard is false: pods in parts need a hard rule"),
+        (
+            (RACKS, PlacementRule("host", ("worker",), 2, even=True)),
+            "rules[1].even goes with no other rule that has these pods in parts, as rule 0 has",
+        ),
         ((PlacementRule("rack", ("worker",), 8, most=4),), "rules[0].most 4 is less than one part of 8"),
         ((PlacementRule("rack", ("worker",), 5),), "rules[0].size 5 does not divide 16 pods into parts alike"),
         ((PlacementRule("rack", size=6),), "rules[0].size 6 does not divide 2 + 16 pods into parts alike"),

@@ -35,8 +35,16 @@ class BundlePacker:
         self._bundles_in: Counter[tuple[PartBundle, Domain]] = Counter()  # of capped ones, by domain
 
     def place(self, bundle: PartBundle, ground: Ground) -> bool:
-        """Put the pods of one bundle into this ground, whole; or some of them, and False."""
-        return not any(self._spread(one, one.count, ground) for one in bundle.inner) and self._fill(bundle, ground)
+        """Put the pods of one bundle into this ground, whole; or some of them, and False. The bundles within it come
+        first, and after the other pods where these find no place beside them."""
+        if not bundle.inner or not bundle.pods:
+            return self._fill(bundle, ground) and self._spread_all(bundle, ground)
+        return self._tried(lambda: self._spread_all(bundle, ground) and self._fill(bundle, ground)) or (
+            self._fill(bundle, ground) and self._spread_all(bundle, ground)
+        )
+
+    def _spread_all(self, bundle: PartBundle, ground: Ground) -> bool:
+        return not any(self._spread(one, one.count, ground) for one in bundle.inner)
 
     def left(self, bundle: PartBundle, ground: Ground) -> list[int]:
         """How many pods of each part find no place, when the bundles go one after another."""
@@ -109,10 +117,9 @@ class BundlePacker:
             larger = [offer for offer in offers if offer[0] > each][:more]
             others = [offer for offer in offers if offer[0] >= each and offer not in larger][: few - more]
             if len(larger) + len(others) == few:
-                for share, chosen in ((each + 1, larger), (each, others)):
-                    for _, domain, there in chosen:
-                        self._put(bundle, share, domain, there)
-                return 0
+                shares = [(each + 1, *place[1:]) for place in larger] + [(each, *place[1:]) for place in others]
+                # A cap at a coarser level may still keep what each domain alone would take.
+                return count - sum(self._put(bundle, share, domain, there) for share, domain, there in shares)
         return count
 
     def _gather(self, bundle: PartBundle, ground: Ground) -> bool:

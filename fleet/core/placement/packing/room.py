@@ -131,7 +131,7 @@ class MemberRoom:
         """The domains that a gang may lie in, by what is free of what it asks for; `whole`: without those that have too
         little in all."""
         domains = self.domains(levels_of(shape), potential=potential)
-        if not confined(shape):
+        if not levels_of(shape):
             return domains
         asked: dict[int, int] = {}
         for part in shape:
