@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ from fleet.core.model.effort import Effort
 from fleet.core.model.matching import domain_of
 from fleet.core.model.member import Pool
 from fleet.core.model.refine import Home, RefineOutcome, refine
-from fleet.core.model.rule import Rules
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -38,6 +36,19 @@ class EqualPods:
 def asked_by(pods: Sequence[EqualPods]) -> list[int]:
     """The sums of the requests of pods, by index of the resource."""
     return [sum(kind.count * kind.size[index] for kind in pods) for index in range(len(pods[0].size) if pods else 0)]
+
+
+def merged(pods: Iterable[EqualPods]) -> tuple[EqualPods, ...]:
+    """Pods of one kind counted together, largest first."""
+    pods = list(pods)
+    if len(pods) < 2:
+        return tuple(pods)
+    count: dict[tuple[tuple[int, ...], frozenset[int]], int] = {}
+    for kind in pods:
+        key = (kind.size, kind.pools)
+        count[key] = count.get(key, 0) + kind.count
+    kinds = [EqualPods(pods, size, pools) for (size, pools), pods in count.items()]
+    return tuple(sorted(kinds, key=lambda kind: kind.size, reverse=True))
 
 
 class NodeRows:
@@ -63,7 +74,8 @@ class NodeRows:
         self.bounds: set[str] = set()  # the names of those that ended a search here, or in a copy
         self._pools = pools
         self._in = cache(self._mask)
-        self._domains = cache(self._split)
+        self.domains = cache(self._split)
+        """The nodes of each domain of a level, by its name; nodes in none are left out."""
 
     def copy(self) -> NodeRows:
         other = object.__new__(NodeRows)
@@ -99,18 +111,6 @@ class NodeRows:
         self.free[homes] -= taken[:, None] * np.array(pods.size, dtype=np.int64)
         return pods.count - int(taken.sum())
 
-    def put_gang(self, pods: Sequence[EqualPods], rules: Rules = ()) -> bool:
-        """Put a whole gang, or change nothing. Its nodes keep its `rules`."""
-        if not rules:
-            return self._put_whole(pods, None)
-        asked = asked_by(pods)
-        able: list[tuple[list[int], Mask]] = []
-        for mask in self._domains(rules):
-            free = self.free[mask].clip(0).sum(axis=0).tolist()
-            if all(amount <= have for amount, have in zip(asked, free, strict=False)):
-                able.append(([have for amount, have in zip(asked, free, strict=False) if amount], mask))
-        return any(self._put_whole(pods, mask) for _, mask in sorted(able, key=itemgetter(0)))
-
     def lay(
         self, pods: Sequence[EqualPods], uses: Iterable[tuple[int, Sequence[int]]], among: Mask | None = None
     ) -> bool:
@@ -143,20 +143,19 @@ class NodeRows:
     def _mask(self, pools: frozenset[int]) -> Mask:
         return self._pool >= 0 if pools >= self._pools.keys() else np.isin(self._pool, list(pools))
 
-    def _split(self, rules: Rules) -> list[Mask]:
-        """The nodes that these rules let a gang use together, by the values of their labels; nodes without one are in
-        none."""
-        values: dict[tuple[str, ...], set[int]] = {}
+    def _split(self, level: str) -> list[tuple[str, Mask]]:
+        values: dict[str, set[int]] = {}
         for number, pool in self._pools.items():
-            values.setdefault(tuple(domain_of(pool, rule.level) for rule in rules), set()).add(number)
-        return [self._in(frozenset(numbers)) for one, numbers in sorted(values.items()) if all(one)]
+            values.setdefault(domain_of(pool, level), set()).add(number)
+        return [(value, self._in(frozenset(numbers))) for value, numbers in sorted(values.items()) if value]
 
     def _fullest_first(self, homes: Ints) -> Ints:
         keys = [self.free[homes, index] for index in range(self.free.shape[1] - 1, -1, -1)]
         order: Ints = homes[np.lexsort([*keys, self._later[homes]])]
         return order
 
-    def _put_whole(self, pods: Sequence[EqualPods], among: Mask | None) -> bool:
+    def put_whole(self, pods: Sequence[EqualPods], among: Mask | None) -> bool:
+        """Put all of the pods onto the nodes `among` some, or change nothing."""
         before = self.free.copy()
         if not any(self.put(kind, among) for kind in pods):
             return True

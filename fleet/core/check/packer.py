@@ -3,7 +3,7 @@
 Gangs that can use none of each other's nodes are packed apart, so many node selectors cost no more than one. The tries,
 until one succeeds: all pods together, largest first, onto the fullest nodes; gang by gang, largest first, and then with
 the gangs first that found no place; and a packing that fleet/core/model/packing.py proposes, which is added up. A gang
-that must lie within one value of a node label is packed onto the nodes of one value only.
+with rules is packed as fleet/core/check/rules.py does.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 
-from fleet.core.check.nodes import EqualPods, NodeRows, asked_by
+from fleet.core.check.nodes import EqualPods, NodeRows, asked_by, merged
+from fleet.core.check.rules import PartRule, RuledGang
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.effort import Effort
 from fleet.core.model.matching import PoolIndex
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.packing import packing
-from fleet.core.model.rule import Rules
 from fleet.core.model.unit import NodeClaim
 from fleet.core.snapshot.snapshot import MOST_NODES
 
@@ -30,26 +30,32 @@ _ABSENT = ""  # stands for all resources that no node of the member has, of whic
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """`parts`: (pods, requests of one, claim) of each component. `rules`: those that its nodes must keep."""
+    """`parts`: (pods, requests of one, claim) of each component. `rules`: those that its nodes must keep, whose kinds
+    of pods are these parts."""
 
     unit: str
     parts: tuple[tuple[int, Amounts, NodeClaim], ...]
-    rules: Rules = ()
+    rules: tuple[PartRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _SizedGang:
-    """A gang as one member sees it: its pods by kind, largest first, and all pools that it may use."""
+    """A gang as one member sees it, and all pools that it may use. Its pods stand by kind, largest first; where it has
+    rules, by component."""
 
     unit: str
     pods: tuple[EqualPods, ...]
-    rules: Rules
+    rules: tuple[PartRule, ...]
     pools: frozenset[int]
 
     @property
     def confined(self) -> bool:
         """Whether a rule keeps it from using all these pools together."""
         return bool(self.rules)
+
+    def put(self, nodes: NodeRows) -> bool:
+        """Put the whole gang onto nodes that keep its rules, or change nothing."""
+        return RuledGang(nodes, self.pods).put(self.rules) if self.rules else nodes.put_whole(self.pods, None)
 
 
 def first_unpackable(
@@ -99,12 +105,11 @@ class Packer:
 
     def takes(self, gang: Gang) -> bool:
         """Whether one gang fits the member alone."""
-        sized = self.sized(gang)
-        return self._fits(sized.pods, sized.rules, sized.pools)
+        return self._fits(replace(self.sized(gang), unit=""))
 
-    def _fits_alone(self, pods: tuple[EqualPods, ...], rules: Rules, pools: frozenset[int]) -> bool:
-        nodes = self.nodes(pools, pods)
-        return nodes.have_room_alone(pods) and nodes.put_gang(pods, rules)
+    def _fits_alone(self, gang: _SizedGang) -> bool:
+        nodes = self.nodes(gang.pools, gang.pods)
+        return nodes.have_room_alone(gang.pods) and gang.put(nodes)
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
@@ -127,10 +132,10 @@ class Packer:
     def sized(self, gang: Gang) -> _SizedGang:
         kinds: list[EqualPods] = []
         for count, requests, claim in gang.parts:
-            if count > 0:
+            if count > 0 or gang.rules:  # which are over the places of all parts
                 kinds.append(EqualPods(count, self._size_of(requests), self._open_to(claim)))
         pools = kinds[0].pools if len(kinds) == 1 else frozenset[int]().union(*(kind.pools for kind in kinds))
-        return _SizedGang(gang.unit, _merged(kinds), gang.rules, pools)
+        return _SizedGang(gang.unit, tuple(kinds) if gang.rules else merged(kinds), gang.rules, pools)
 
     def _size(self, requests: Amounts) -> tuple[int, ...]:
         amounts = dict(requests.items_)
@@ -172,7 +177,7 @@ def _refused(nodes: NodeRows, coming: Sequence[_SizedGang], gangs: Sequence[_Siz
         return
     now, fitting, tries = _with(nodes, coming), list[_SizedGang](), BOUNDS.check_tries
     for gang in gangs:
-        if not now.put_gang(gang.pods, gang.rules):
+        if not gang.put(now):
             other = None
             able = nodes.have_room_alone(gang.pods)
             if able and not tries:
@@ -212,7 +217,7 @@ def _one_by_one(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None
     order = _ordered(gangs)
     for _ in range(BOUNDS.check_orders):
         after = nodes.copy()
-        lost = [gang for gang in order if not after.put_gang(gang.pods, gang.rules)]
+        lost = [gang for gang in order if not gang.put(after)]
         if not lost:
             return after
         again = {gang.unit for gang in lost}
@@ -225,7 +230,7 @@ def _with(nodes: NodeRows, coming: Sequence[_SizedGang]) -> NodeRows:
     """The nodes once `coming` is there. A gang that does not fit takes the room that there is."""
     after = nodes.copy()
     for gang in _ordered(coming):
-        if not after.put_gang(gang.pods, gang.rules):
+        if not gang.put(after):
             for kind in gang.pods:
                 after.give_up(kind, after.put(kind))
     return after
@@ -245,26 +250,13 @@ def _proposed(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
 
 
 def _kinds(gangs: Iterable[_SizedGang]) -> tuple[EqualPods, ...]:
-    return _merged(chain.from_iterable(gang.pods for gang in gangs))
-
-
-def _merged(pods: Iterable[EqualPods]) -> tuple[EqualPods, ...]:
-    """Pods of one kind counted together, largest first."""
-    pods = list(pods)
-    if len(pods) < 2:
-        return tuple(pods)
-    count: dict[tuple[tuple[int, ...], frozenset[int]], int] = {}
-    for kind in pods:
-        key = (kind.size, kind.pools)
-        count[key] = count.get(key, 0) + kind.count
-    kinds = [EqualPods(pods, size, pools) for (size, pools), pods in count.items()]
-    return tuple(sorted(kinds, key=lambda kind: kind.size, reverse=True))
+    return merged(chain.from_iterable(gang.pods for gang in gangs))
 
 
 def _ordered(gangs: Iterable[_SizedGang]) -> list[_SizedGang]:
     """Largest pods first; of gangs within one value of a label, with equal pods, the gang first that asks for most."""
 
     def size(gang: _SizedGang) -> tuple[list[tuple[int, ...]], list[int]]:
-        return [kind.size for kind in gang.pods], asked_by(gang.pods) if gang.confined else []
+        return sorted([kind.size for kind in gang.pods], reverse=True), asked_by(gang.pods) if gang.confined else []
 
     return sorted(sorted(gangs, key=lambda gang: gang.unit), key=size, reverse=True)

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fleet.core.check.packer import Gang, Packer
+from fleet.core.check.rules import read_rules
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.matching import member_bars
@@ -85,8 +86,10 @@ def resources_of(snapshot: Snapshot) -> set[str]:
 def gang_of(unit: Unit, *, hidden: bool = False) -> Gang:
     """A unit's pods; `hidden`: only the pods that the inventory does not show yet."""
     seen = dict(unit.visible) if hidden else {}
-    parts = ((max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components)
-    return Gang(unit.id, tuple(parts), unit.rules)
+    counts = [max(0, part.replicas - max(0, seen.get(part.name, 0))) for part in unit.components]
+    parts = [(count, part.requests, part.claim) for count, part in zip(counts, unit.components, strict=True)]
+    pods = [(part.name, count) for count, part in zip(counts, unit.components, strict=True)]
+    return Gang(unit.id, tuple(parts), read_rules(unit.rules, pods))
 
 
 def gangs_in(snapshot: Snapshot, where: Mapping[str, str]) -> dict[str, list[Gang]]:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.core.check.packer import Gang, first_unpackable
+from fleet.core.check.rules import read_rules
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.refine import Home, RefineOutcome, refine
@@ -129,7 +130,11 @@ def test_the_checkers_packer_agrees_with_trying_everything(
     world: tuple[Member, tuple[Component, ...]], rules: Rules
 ) -> None:
     member, components = world
-    gang_ = Gang("g", tuple((c.replicas, c.requests, c.claim) for c in components), rules)
+    gang_ = Gang(
+        "g",
+        tuple((c.replicas, c.requests, c.claim) for c in components),
+        read_rules(rules, [(c.name, c.replicas) for c in components]),
+    )
     assert (not first_unpackable(member, [], [gang_])) == exhaustive(member, components, rules)
 
 
