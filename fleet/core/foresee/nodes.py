@@ -17,13 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
+from operator import itemgetter
 
+from fleet.core.foresee.seating import GangSeating, Move, Pools
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.matching import domain_of, pool_takes
 from fleet.core.model.member import Member
+from fleet.core.model.nesting import bundle_of
+from fleet.core.model.refine import Vector
 from fleet.core.model.unit import Component, NodeClaim, Phase, Seat, Unit
 
-Vector = tuple[int, ...]
 _Homes = dict[Vector, dict[str, None]]  # free vector -> nodes, last come first taken
 
 
@@ -48,7 +51,7 @@ class ForwardNodes:
         self._on: dict[str, dict[str, Vector]] = {}  # node -> unit -> what it holds there
         self._held: dict[str, dict[str, Vector]] = {}  # unit -> node -> what it holds there
         self._takes: dict[NodeClaim, tuple[int, ...]] = {}
-        self._needs: dict[tuple[Component, ...], tuple[tuple[Vector, NodeClaim, int], ...] | None] = {}
+        self._needs: dict[tuple[Component, ...], tuple[tuple[int, Vector, NodeClaim, int], ...] | None] = {}
         self._loose: set[str] = set()  # units with pods that are seen, on nodes that nobody knows
         self._member: Member | None = None
         self._made = 0
@@ -162,19 +165,29 @@ class ForwardNodes:
         parts = self._parts(unit)
         if parts is None or not self._may_fit(unit):
             return False
-        for pools in self._domains(unit):
-            moves: list[tuple[str, Vector]] = []
-            taken: list[tuple[str, Vector]] = []
-            if all(self._fill(need, claim, pods, pools, moves, taken) for need, claim, pods in parts):
-                held = self._held.setdefault(unit.id, {})
-                for node, holds in taken:
-                    sum_ = tuple(a + b for a, b in zip(held[node], holds, strict=True)) if node in held else holds
-                    held[node] = self._on.setdefault(node, {})[unit.id] = sum_
-                self.changed.add(unit.id)
-                return True
-            for node, free in reversed(moves):
-                self._move(node, free)
-        return False
+        moves: list[Move] = []
+        taken: list[Move] = []
+        if unit.confined:
+            seating = GangSeating(self, {place: (need, claim) for place, need, claim, _ in parts})
+            left = {place: pods for place, _, _, pods in parts}
+            coming = [replace(part, replicas=left.get(place, 0)) for place, part in enumerate(unit.components)]
+            if not seating.seated(bundle_of(coming, unit.rules)):
+                return False
+            taken = seating.uses
+        elif not all(self.fill(need, claim, pods, None, moves, taken) for _, need, claim, pods in parts):
+            self.undo(moves)
+            return False
+        held = self._held.setdefault(unit.id, {})
+        for node, holds in taken:
+            sum_ = tuple(a + b for a, b in zip(held[node], holds, strict=True)) if node in held else holds
+            held[node] = self._on.setdefault(node, {})[unit.id] = sum_
+        self.changed.add(unit.id)
+        return True
+
+    def undo(self, moves: Sequence[Move]) -> None:
+        """Give nodes back what was free on them, the last first."""
+        for node, free in reversed(moves):
+            self._move(node, free)
 
     def release(self, unit: Unit) -> None:
         """Remove the unit's pods. Each pod on an unknown node leaves a place of its own size."""
@@ -206,9 +219,9 @@ class ForwardNodes:
             found = self._takes[claim] = tuple(takes)
         return found
 
-    def _parts(self, unit: Unit) -> tuple[tuple[Vector, NodeClaim, int], ...] | None:
-        """Tuples (needs of one pod, claim, pods that are not seen yet), largest first; None when the unit asks for a
-        resource that no node has."""
+    def _parts(self, unit: Unit) -> tuple[tuple[int, Vector, NodeClaim, int], ...] | None:
+        """Tuples (place of the component, needs of one pod, claim, pods not seen yet), largest first; None when the
+        unit asks for a resource that no node has."""
         if not unit.visible:
             found = self._needs.get(unit.components)
             if found is None and unit.components not in self._needs:
@@ -216,17 +229,17 @@ class ForwardNodes:
             return found
         return self._hidden(unit)
 
-    def _hidden(self, unit: Unit) -> tuple[tuple[Vector, NodeClaim, int], ...] | None:
+    def _hidden(self, unit: Unit) -> tuple[tuple[int, Vector, NodeClaim, int], ...] | None:
         seen = dict(unit.visible)
-        parts: list[tuple[Vector, NodeClaim, int]] = []
-        for part in unit.components:
+        parts: list[tuple[int, Vector, NodeClaim, int]] = []
+        for place, part in enumerate(unit.components):
             pods = part.replicas - max(0, seen.get(part.name, 0))
             asked = {name: amount for name, amount in part.requests.items_ if amount > 0}
             if pods > 0 and any(name not in self._index for name in asked):
                 return None
             if pods > 0:
-                parts.append((tuple(asked.get(name, 0) for name in self._names), part.claim, pods))
-        parts.sort(key=lambda part: part[0], reverse=True)
+                parts.append((place, tuple(asked.get(name, 0) for name in self._names), part.claim, pods))
+        parts.sort(key=itemgetter(1), reverse=True)
         return tuple(parts)
 
     def _may_fit(self, unit: Unit) -> bool:
@@ -234,7 +247,7 @@ class ForwardNodes:
         parts = self._parts(unit)
         if parts is None:
             return False
-        for need, claim, pods in parts:
+        for _, need, claim, pods in parts:
             left = pods
             for pool in self._pools(claim):
                 for vector, nodes in self._homes[pool].items():
@@ -243,14 +256,12 @@ class ForwardNodes:
                 return False
         return True
 
-    def _domains(self, unit: Unit) -> Sequence[frozenset[int] | None]:
-        """The sets of pools that the gang may lie in whole, the fullest domain first; None is all pools."""
-        if not unit.confined:
-            return (None,)
-        domains: dict[tuple[str, ...], list[int]] = {}
+    def domains(self, level: str, within: Pools | None) -> Sequence[tuple[str, Pools]]:
+        """The pools of each domain of a level, the domain with the least free room first."""
+        domains: dict[str, list[int]] = {}
         for number, pool in enumerate(self._base.pools):
-            domain = tuple([domain_of(pool, rule.level) for rule in unit.rules])
-            if all(domain):
+            domain = domain_of(pool, level)
+            if domain and (within is None or number in within):
                 domains.setdefault(domain, []).append(number)
         room = {
             domain: tuple(
@@ -259,16 +270,16 @@ class ForwardNodes:
             )
             for domain, pools in domains.items()
         }
-        return [frozenset(domains[domain]) for domain in sorted(domains, key=lambda domain: (room[domain], domain))]
+        return [(name, frozenset(domains[name])) for name in sorted(domains, key=lambda one: (room[one], one))]
 
-    def _fill(
+    def fill(
         self,
         need: Vector,
         claim: NodeClaim,
         pods: int,
-        within: frozenset[int] | None,
-        moves: list[tuple[str, Vector]],
-        uses: list[tuple[str, Vector]],
+        within: Pools | None,
+        moves: list[Move],
+        uses: list[Move],
     ) -> bool:
         """Put the pods onto the fullest nodes that take them. `moves` tells how to undo it."""
         pools = [pool for pool in self._pools(claim) if within is None or pool in within]
