@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
-from fleet.core.model.unit import Claim, Nomination
+from fleet.core.model.nesting import flaws
+from fleet.core.model.rule import PlacementRule, Rules
+from fleet.core.model.unit import Claim, Component, Nomination
 from fleet.core.quota.guarantee import LEND_LIMIT
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.users import USER_MAX, USER_MAX_BY_NAME
@@ -13,7 +17,12 @@ from tests.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, memb
 
 MEMBERS = ("x", "y", "z")
 LEAVES = (None, "root/a", "root/b", "root/org/c", "root/gone")
-RACKS: tuple[dict[str, str], ...] = ({}, {"rack": "r1"}, {"rack": "r2"})
+RACKS: tuple[dict[str, str], ...] = (
+    {},
+    {"block": "b1", "rack": "r1"},
+    {"block": "b1", "rack": "r2"},
+    {"block": "b2", "rack": "r3"},
+)
 CLAIMS = (NodeClaim(), NodeClaim(), NodeClaim(), NodeClaim(node_selector=(("model", "A"),)))
 
 
@@ -55,7 +64,7 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
         )
     made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
     made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
-    made = made.within(draw(st.sampled_from(("", "", "", "rack", "model"))))
+    made = made.having(rules=draw(rules(made.value.components)))
     made = made.having(user=draw(st.sampled_from(("", "ann", "bob"))))
     made = made.having(walltime_s=draw(st.sampled_from((None, None, 300.0, 900.0))))
     kind = draw(
@@ -88,6 +97,25 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
             return made.only_in(draw(st.sampled_from(MEMBERS)), MEMBERS)
         case "shy":
             return made.having(excluded=frozenset({"x"}), avoid=frozenset({"y"}))
+    return made
+
+
+@st.composite
+def rules(draw: st.DrawFn, components: Sequence[Component]) -> Rules:
+    """None mostly, else one or two without flaws: for the whole gang, a component or parts, hard or soft."""
+    made: Rules = ()
+    for _ in range(draw(st.sampled_from((0, 0, 0, 1, 1, 2)))):
+        of = draw(st.sampled_from(((), (), *((part.name,) for part in components))))
+        size = draw(st.sampled_from((0, 0, 1, 2, 3)))
+        rule = PlacementRule(
+            draw(st.sampled_from(("rack", "rack", "block", "model"))),
+            of,
+            size,
+            size > 0 or draw(st.sampled_from((True, True, False))),
+            size * draw(st.sampled_from((0, 1, 2))),
+            size > 0 and draw(st.sampled_from((False, False, True))),
+        )
+        made = made if list(flaws((*made, rule), components)) else (*made, rule)
     return made
 
 

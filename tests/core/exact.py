@@ -7,15 +7,18 @@ parts in each domain. It is exact, and for small worlds only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.matching import domain_of, pool_takes
 from fleet.core.model.member import Member, Pool
+from fleet.core.model.nesting import flaws
+from fleet.core.model.plan import Plan
 from fleet.core.model.rule import PlacementRule, Rules
-from fleet.core.model.unit import Component
+from fleet.core.model.unit import Component, Unit
+from fleet.core.snapshot import Snapshot
 
 Gang = tuple[Sequence[Component], Rules]
 
@@ -117,3 +120,25 @@ def _about(rule: PlacementRule, replicas: Mapping[str, int]) -> tuple[frozenset[
     names = frozenset(name for name, count in replicas.items() if count and (not rule.of or name in rule.of))
     pods = sum(replicas[name] for name in names)
     return names, pods // rule.size if rule.size else 1
+
+
+def illegal(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """The members to which a plan sends gangs that have no packing beside the pods on their way there; of members where
+    these pods alone have one."""
+    starts = {placement.unit: placement.member for placement in plan.placements}
+    broken: list[str] = []
+    for name in sorted(set(starts.values())):
+        coming = [_gang(unit, dict(unit.visible)) for unit in snapshot.backlog.unseen.values() if unit.member == name]
+        gangs = [_gang(snapshot.units[key], {}) for key, member in starts.items() if member == name]
+        member = snapshot.members[name]
+        everything = replace(member, pools=(*member.pools, *member.potential))
+        if not ExactModel(everything, [*coming, *gangs]).packs() and ExactModel(everything, coming).packs():
+            broken.append(name)
+    return broken
+
+
+def _gang(unit: Unit, seen: Mapping[str, int]) -> Gang:
+    """A unit's pods that are not `seen`, and the rules whose parts they still make."""
+    left = [replace(part, replicas=max(0, part.replicas - seen.get(part.name, 0))) for part in unit.components]
+    faulty = {at for at, _, _ in flaws(unit.rules, left)}
+    return left, tuple(rule for at, rule in enumerate(unit.rules) if at not in faulty)

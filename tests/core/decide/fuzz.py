@@ -1,4 +1,5 @@
-"""Random worlds for the decision core: no exception, no plan that the checker refuses, no eviction in circles.
+"""Random worlds for the decision core: no exception, no plan that the checker refuses or that an exact model of rules
+(tests/core/exact.py) calls illegal, no eviction in circles.
 
 `python -m tests.core.decide.fuzz --worlds 20000` (also `make fuzz-core`). Of every four worlds two have all features
 (tests/worlds.py), two are crowded and contested (tests/core/check/reclaims.py); a part of both is decided with CP-SAT,
@@ -26,6 +27,7 @@ from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import NOW
 from tests.core.check.reclaims import contested
+from tests.core.exact import illegal
 from tests.worlds import worlds
 
 CYCLES = 10
@@ -49,6 +51,10 @@ class Found:
             return None
         if "the checker" in plan.certificate.why or check(snapshot, plan, now=now):
             self.broken.append(f"{name}: the checker refused a plan: {plan.certificate.why}")
+        if any(unit.rules for unit in snapshot.units.values()):
+            self.counts["ruled"] += 1
+            for member in illegal(snapshot, plan):
+                self.broken.append(f"{name}: the exact model finds no packing in {member}")
         self.counts["plans"] += 1
         self.counts["starts"] += len(plan.placements)
         self.counts["evictions"] += len(plan.evictions)
