@@ -15,6 +15,7 @@ from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.matching import member_bars
 from fleet.core.model.member import Member, Pool
+from fleet.core.model.nesting import flaws
 from fleet.core.model.order import queue_order
 from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Phase, Unit
@@ -34,6 +35,8 @@ def _is_sound(snapshot: Snapshot, unit: Unit) -> bool:
     if unit.phase is not Phase.WAITING or unit.held or unit.pods <= 0:
         return False
     if unit.leaf is not None and (snapshot.tree is None or not snapshot.tree.is_leaf(unit.leaf)):
+        return False
+    if any(flaws(unit.rules, unit.components)):
         return False
     return all(
         0 <= part.replicas <= BOUNDS.replicas and all(0 <= n <= BOUNDS.amount for _, n in part.requests.items_)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.gang import Key, gang_key, node_claim_key
+from fleet.core.model.nesting import flaws
 from fleet.core.model.order import queue_order
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.rule import Rules
@@ -46,11 +47,19 @@ def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
     return None
 
 
+def _bad_rule(unit: Unit) -> tuple[str, str] | None:
+    """The first rule that contradicts itself at a size that the unit may start with, as (field, problem)."""
+    for components in (unit.components, *((unit.sizes.whole,) if unit.sizes is not None and unit.sizes.whole else ())):
+        for at, field, problem in flaws(unit.rules, components):
+            return f"rules[{at}].{field}", problem
+    return None
+
+
 def early(unit: Unit, tree: QuotaTree | None, now: float) -> Reason | None:
     """The reason that is known before anything is placed, or None."""
     if unit.suspended:  # first, since a job may be stopped by having no pods
         return Reason(Code.SUSPENDED)
-    bad = defect(unit.components)
+    bad = defect(unit.components) or (_bad_rule(unit) if unit.rules else None)
     if bad is not None:
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
     if unit.held:

@@ -22,8 +22,9 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.matching import repelled_by
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.reason import Code, Reason, human
+from fleet.core.placement.packing.bundles import around, pods_in
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import GangPart, Shape, Space
+from fleet.core.placement.packing.space import GangPart, Levels, Shape, Space, bundle_of, levels_of
 
 _ALIKE = 0.75  # how near a name must come to be meant, as difflib measures
 
@@ -40,8 +41,8 @@ def stock_of(member: Member) -> Stock:
 def no_node(shape: Shape, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
     """Why no node of `stock`, empty, takes one kind of the gang's pods; None where each kind finds a node.
     `unschedulable`: nodes that stand in no pool."""
-    for part in shape:
-        reason = _refusal(part, stock, unschedulable, space)
+    for number, part in enumerate(shape):
+        reason = _refusal(part, _levels(shape, number), stock, unschedulable, space)
         if reason is not None:
             of = sum(other.replicas for other in shape)
             return Reason(reason.code, {"pods": part.replicas, "of": of, **reason.numbers})
@@ -55,7 +56,14 @@ def no_nodes(members: Iterable[Member]) -> dict[str, str | int]:
     return {"nodes": unschedulable, "causes": causes}
 
 
-def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
+def _levels(shape: Shape, part: int) -> Levels:
+    """The levels in a domain of which the pods of a part must stand."""
+    bundle = bundle_of(shape)
+    inner = [level for one in around(bundle, part) for level in one.levels] if bundle is not None else []
+    return (*levels_of(shape), *inner)
+
+
+def _refusal(part: GangPart, levels: Levels, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
     """Why no node takes one pod of a part, with the nodes counted by cause."""
     asks = space.pod_request(part)
     absent = [name for name, _ in part.absent]
@@ -67,7 +75,7 @@ def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> 
     open_nodes = 0
     for pool, nodes, has in stock:
         names.update([name for name, amount in has.items() if amount > 0])
-        barred = _bars(pool, part, space)
+        barred = _bars(pool, part, levels, space)
         if barred:
             causes[barred] += nodes
             continue
@@ -94,7 +102,7 @@ def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> 
     return Reason(Code.LARGER_THAN_ANY_NODE, numbers)
 
 
-def _bars(pool: Pool, part: GangPart, space: Space) -> str:
+def _bars(pool: Pool, part: GangPart, levels: Levels, space: Space) -> str:
     """Why a pool's nodes take no pod of a part, whatever is free on them; "" where they may."""
     takes, domains = space.traits(pool)
     if not takes[part.node_claim]:
@@ -102,8 +110,8 @@ def _bars(pool: Pool, part: GangPart, space: Space) -> str:
         if taint is not None:
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) didn't match Pod's node affinity/selector"
-    without = (space.levels[level] for level in part.levels if not domains[level])
-    return next((f"node(s) didn't have label {label}" for label in without), "")
+    without = (space.levels[level] for level in levels if not domains[level])
+    return next((f"node(s) lay in no {level}" for level in without), "")
 
 
 def _listed(causes: Counter[str]) -> str:
@@ -142,11 +150,11 @@ def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: b
     binding = _binding(shape, room, among, space)
     missing = _missing(shape, room, binding, space)
     worst = max(range(len(shape)), key=lambda index: missing[index])
-    part = _only(shape[worst], binding)
+    part, within = _only(shape[worst], binding), _within(shape, worst, space)
     pods = sum(part.replicas for part in shape)
     numbers: dict[str, str | int] = {"pods": pods, "member": room.name, "short": missing[worst]}
     lacks = {"lacks": ", ".join(space.pod_request(part))} if part.need else {}
-    return {**numbers, "what": _what(part, room, space, empty=empty), **lacks}
+    return {**numbers, "what": _what(part, within, room, space, empty=empty), **lacks}
 
 
 def _binding(shape: Shape, room: MemberRoom, among: Set[int], space: Space) -> Set[int]:
@@ -179,12 +187,26 @@ def _only(part: GangPart, resources: Set[int]) -> GangPart:
     return replace(part, need=tuple((index, amount) for index, amount in part.need if index in resources))
 
 
-def _what(part: GangPart, room: MemberRoom, space: Space, *, empty: bool) -> str:
+def _within(shape: Shape, part: int, space: Space) -> str:
+    """Where the pods of a part must stand together."""
+    texts = [f"within one {space.levels[level]}" for level in levels_of(shape)]
+    bundle = bundle_of(shape)
+    for one in around(bundle, part) if bundle is not None else ():
+        level, pods = space.levels[one.levels[0]], sum(pods_in(one).values())
+        if one.count == 1:
+            texts.append(f"within one {level}")
+        elif pods > 1:
+            texts.append(f"in parts of {pods} within one {level}")
+        if one.most and one.most < one.count:
+            texts.append(f"at most {one.most * pods} within one {level}")
+    return f" {' and '.join(texts)}" if texts else ""
+
+
+def _what(part: GangPart, within: str, room: MemberRoom, space: Space, *, empty: bool) -> str:
     sizes = ", ".join(
         f"{human(amount, name)} {_UNITS.get(name, name)}" for name, amount in space.pod_request(part).items()
     )
     free = "" if empty else " free"
-    within = " and".join(f" within one {space.levels[level]}" for level in part.levels)
     return f"{sizes}{free}{within}{_among(part, room)}" if sizes else NO_MATCH
 
 

@@ -196,3 +196,11 @@ def pods_in(bundle: PartBundle) -> Counter[int]:
         for part, each in pods_in(one).items():
             pods[part] += each * one.count
     return pods
+
+
+def around(bundle: PartBundle, part: int) -> list[PartBundle]:
+    """The bundles with hard rules that the pods of a part stand in, the outermost first."""
+    for one in bundle.inner:
+        if part in pods_in(one):
+            return [one, *around(one, part)] if one.hard else around(one, part)
+    return []
