@@ -17,6 +17,7 @@ import structlog
 from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
+from fleet.bindings.domains import written
 from fleet.bindings.elastic import as_large_as, start_size, with_replicas
 from fleet.bindings.nomination import ReservedPlacement, reserved_placement_of
 from fleet.bindings.unit import queue_of
@@ -32,7 +33,7 @@ from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.core.model.reason import Reason, named_to
 from fleet.core.model.tier import Tier
 from fleet.core.model.unit import Component
-from fleet.core.placement.packing.layout import domains
+from fleet.core.placement.packing.layout import domains_chosen
 from fleet.core.placement.reservation.heads import nominated
 from fleet.core.snapshot.surplus import resized
 from fleet.values.ports import Body, CommitResult, Key, StaleEpoch, StoredObject, StoreUnavailable, Write
@@ -81,9 +82,10 @@ class PlanCommitter:
 
     async def commit(self, picture: Picture, placements: Sequence[Placement], decided_at: float = 0.0) -> int:
         """How many were committed; fewer than given when something had changed."""
-        racks = domains(picture.snapshot, {placement.unit: placement.member for placement in placements})
+        places = domains_chosen(picture.snapshot, {placement.unit: placement.member for placement in placements})
         queues = reserving.Queues.of(self._hub)
-        acts = [self._start(picture, queues, placement, racks.get(placement.unit, "")) for placement in placements]
+        chosen = {key: written(picture.snapshot.units[key].rules, domains) for key, domains in places.items()}
+        acts = [self._start(picture, queues, placement, chosen.get(placement.unit, "")) for placement in placements]
         started = await self._commit(picture, acts)
         tell_placed(self._hub, picture, [p for p in placements if p.unit in started], decided_at)
         return len(started)

@@ -9,6 +9,7 @@ from fleet.bindings import after
 from fleet.bindings import binding as b
 from fleet.bindings.claims import claim_of
 from fleet.bindings.components import components_of
+from fleet.bindings.domains import chosen_of, within
 from fleet.bindings.elastic import resized
 from fleet.bindings.extent import excess_of, set_aside
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
@@ -23,7 +24,7 @@ from fleet.bindings.matching import (
 )
 from fleet.bindings.nomination import reserved_placement_of
 from fleet.bindings.notice import leaving_s
-from fleet.bindings.rules import chosen_domain, rules_of
+from fleet.bindings.rules import rules_of
 from fleet.bindings.unit import active, evicted, limit_of, priority_of
 from fleet.controllers.decide.sizes import placed_sizes, waiting_sizes
 from fleet.controllers.fields.starting import SHARE_UNTIL
@@ -125,14 +126,6 @@ def asked_of_nodes(unit: Unit, wanted: Sequence[Component] = ()) -> frozenset[tu
     return frozenset(selected | close | named | open_)
 
 
-def within_domain(unit: Unit, domain: Mapping[str, str]) -> tuple[Component, ...]:
-    """Its components as they are once it was sent to nodes with the labels of a domain."""
-    if not domain:
-        return unit.components
-    claims = (replace(c.claim, node_selector=(*c.claim.node_selector, *domain.items())) for c in unit.components)
-    return tuple(replace(c, claim=claim) for c, claim in zip(unit.components, claims, strict=True))
-
-
 def _preferences(placement: Mapping[str, object], clusters: Sequence[ClusterFields]) -> tuple[tuple[str, int], ...]:
     scheduling = placement.get("replicaScheduling")
     weights = (scheduling.get("weightPreference") or {}) if isinstance(scheduling, dict) else {}
@@ -187,7 +180,7 @@ def now_unit(
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
     copy_there = any(name == member for name, _ in copies)
     member_pods = [pod for pod in pods if pod.member == member]
-    admitted = within_domain(base, chosen_domain(binding))
+    admitted = within(base.components, chosen_of(binding))
     charged = b.charged_components(admitted, member_pods, over=b.finished(binding) and not tasks) or admitted
     return replace(
         placed_sizes(_as_queued(base, binding, queue_unit), binding),

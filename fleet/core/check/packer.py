@@ -19,7 +19,7 @@ from fleet.core.check.rules import PartRule, RuledGang
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.effort import Effort
-from fleet.core.model.matching import PoolIndex
+from fleet.core.model.matching import PoolIndex, labels_of
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.packing import packing
 from fleet.core.model.unit import NodeClaim
@@ -101,7 +101,7 @@ class Packer:
         self._places = cache(_places)
         self._size_of = cache(self._size)
         self._fits = cache(self._fits_alone)
-        self._index = PoolIndex([(pool.labels, pool.taints) for pool in self._pools])
+        self._index = PoolIndex([(labels_of(pool), pool.taints) for pool in self._pools])
 
     def takes(self, gang: Gang) -> bool:
         """Whether one gang fits the member alone."""

@@ -44,7 +44,7 @@ def pools_that_help(snapshot: Snapshot, unit: Unit, most: int) -> list[tuple[int
         kinds: set[object] = set()
         for number, pool in enumerate(at.pools):
             each = empty_node(pool)
-            alike = (each, pool.labels, pool.taints)
+            alike = (each, pool.labels, pool.taints, pool.places)
             if not each.items_ or alike in kinds:
                 continue
             kinds.add(alike)

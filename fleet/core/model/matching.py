@@ -13,6 +13,8 @@ from fleet.core.model.member import Member, Pool, Taint
 from fleet.core.model.unit import NodeClaim, Requirement, Toleration, Unit
 from fleet.values.untyped import rows, text
 
+IN_DOMAIN = "fleet.io/domain:"
+"""With the name of a level: the label, to node selectors alone, of nodes that lie in a domain of a place tree."""
 _REPELLING = ("NoSchedule", "NoExecute")
 _INTEGER = re.compile("[+-]?[0-9]{1,63}")  # a label has 63 characters at most
 
@@ -68,10 +70,18 @@ def pool_takes(pool: Pool, claim: NodeClaim) -> bool:
         return False
     if not claim.node_selector and not claim.affinity:
         return True
-    labels = dict(pool.labels)
+    labels = dict(labels_of(pool))
     if any(labels.get(key) != value for key, value in claim.node_selector):
         return False
     return not claim.affinity or any(all(satisfies(labels, term) for term in terms) for terms in claim.affinity)
+
+
+def labels_of(pool: Pool) -> tuple[tuple[str, str], ...]:
+    """The labels of a pool's nodes, with those for the domains of place trees."""
+    if not pool.places:
+        return pool.labels
+    domains = {f"{IN_DOMAIN}{level}": path for level, path in reversed(pool.places)}
+    return (*pool.labels, *domains.items())
 
 
 class PoolIndex:

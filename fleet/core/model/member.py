@@ -26,8 +26,8 @@ class Pool:
     the amounts that kube-scheduler would count free: allocatable less the requests of the pods on the node; "pods"
     included. `allocatable` is the largest vector a node of it offers when empty. `domain` is short for every topology
     label that `labels` does not name: inventories leave it empty, snapshots written by hand need no label of a rack.
-    `places`: the domains of the nodes in place trees, as (level, path from the root of its tree), so that racks of one
-    name in two blocks are two.
+    `places`: the domains of the nodes in place trees, as (level, path from the root of its tree, "/b1/r1"), so that
+    racks of one name in two blocks are two.
     """
 
     labels: tuple[tuple[str, str], ...] = ()
@@ -57,9 +57,10 @@ class Pool:
 
 
 def places_of(names: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The `places` of nodes in one tree, of (level, name of the domain there), coarse to fine. A level at which the
-    nodes lie in no domain, with the name "", stands in the paths of finer ones and is itself left out."""
-    path: list[str] = []
+    """The `places` of nodes in one tree, of (level, name of the domain there), coarse to fine. Paths start with a
+    slash, which no value of a label does. A level at which the nodes lie in no domain, with the name "", stands in the
+    paths of finer ones and is itself left out."""
+    path: list[str] = [""]
     places: list[tuple[str, str]] = []
     for level, name in names:
         path.append(name)

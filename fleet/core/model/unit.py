@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from fleet.core.model.amounts import NOTHING, Amounts
@@ -57,6 +57,10 @@ class Component:
     replicas: int
     requests: Amounts
     claim: NodeClaim = NodeClaim()
+
+    def within(self, label: tuple[str, str]) -> Component:
+        """The same pods on nodes with this label alone."""
+        return replace(self, claim=replace(self.claim, node_selector=(*self.claim.node_selector, label)))
 
 
 @dataclass(frozen=True, slots=True)

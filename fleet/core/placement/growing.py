@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.charge import beyond
+from fleet.core.model.matching import IN_DOMAIN
 from fleet.core.model.member import Member
 from fleet.core.model.reason import human, named_to
 from fleet.core.model.unit import Component, Phase, Unit
@@ -87,7 +88,8 @@ def _pod_grows(unit: Unit, target: Component) -> bool:
 def _probe(unit: Unit, target: Sequence[Component], anew: bool, now: float) -> Unit:
     """The pods that need room, as a waiting unit outside quota: the additional ones, or all of them `anew`."""
     had = {part.name.lower(): part for part in unit.components}
-    levels = {rule.level for rule in unit.rules}
+    keys = {rule: {rule.level, f"{IN_DOMAIN}{rule.level}"} for rule in unit.rules}
+    levels = set[str]().union(*keys.values())
     selectors = {pair for part in unit.components for pair in part.claim.node_selector if pair[0] in levels}
     pods: list[Component] = []
     for part in target:
@@ -102,7 +104,9 @@ def _probe(unit: Unit, target: Sequence[Component], anew: bool, now: float) -> U
         tuple(pods),
         priority=unit.priority,
         enqueued_at=now,
-        rules=tuple(rule for rule in unit.rules if rule.level not in dict(selectors)),
+        rules=tuple(
+            rule for rule in unit.rules if not {rule.level, f"{IN_DOMAIN}{rule.level}"} & dict(selectors).keys()
+        ),
     )
 
 

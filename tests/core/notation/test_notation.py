@@ -129,7 +129,7 @@ def test_trees_by_hand_give_each_pool_its_places_with_paths_from_the_root() -> N
         ],
     }
     (pool,) = decode_snapshot(document).members["x"].pools
-    assert pool.places == (("block", "b1"), ("rack", "b1/r1"), ("model", "H100"), ("rack", "/r1"))
+    assert pool.places == (("block", "/b1"), ("rack", "/b1/r1"), ("model", "/H100"), ("rack", "//r1"))
 
 
 UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}

@@ -15,6 +15,7 @@ from fleet.core.placement.packing.draft import PackingDraft
 from fleet.core.placement.packing.space import Domain, GangPart, Levels, PartBundle, Shape
 
 Ground = Sequence[int]  # pools, by index
+_Mark = tuple[tuple[object, ...], Counter[tuple[PartBundle, Domain]], int]
 
 
 class BundlePacker:
@@ -33,6 +34,15 @@ class BundlePacker:
         self._domains = domains
         self._effort = effort
         self._bundles_in: Counter[tuple[PartBundle, Domain]] = Counter()  # of capped ones, by domain
+        self._log: list[tuple[int, str, int]] = []  # (number of a bundle, its domain, how many), in their order
+
+    @property
+    def bundles(self) -> tuple[tuple[int, str, int], ...]:
+        """Where the bundles lie, as (number, domain, how many); those of soft rules where one domain has all of it."""
+        places: Counter[tuple[int, str]] = Counter()
+        for number, domain, count in self._log:
+            places[number, domain] += count
+        return tuple([(number, domain, count) for (number, domain), count in sorted(places.items()) if count])
 
     def place(self, bundle: PartBundle, ground: Ground) -> bool:
         """Put the pods of one bundle into this ground, whole; or some of them, and False. The bundles within it come
@@ -96,15 +106,15 @@ class BundlePacker:
             self._draft.fill(self._shape[part], count * pods, ground=ground)
         if bundle.most:
             self._bundles_in[bundle, domain] += count
+        self._log.append((bundle.number, domain[0], count))
         return count
 
     def _tried(self, act: Callable[[], bool]) -> bool:
         """Whether the act succeeds; if not, all that it packed is undone."""
-        mark, before = self._draft.mark(), self._bundles_in.copy()
+        mark = self._mark()
         if act():
             return True
-        self._draft.back(mark)
-        self._bundles_in = before
+        self._back(mark)
         return False
 
     def _balance(self, bundle: PartBundle, count: int, ground: Ground) -> int:
@@ -126,10 +136,16 @@ class BundlePacker:
         """Put the pods of a soft rule into one domain of its level, else into one of a coarser level and there into few
         of its own, else into few of the ground. False where some find no place."""
         fine, *coarser = bundle.levels
-        tries = [partial(self.place, bundle, there) for _, there in self._tightest_first(bundle, fine, ground)]
+        tries = [
+            partial(self._in_one, bundle, domain, there) for domain, there in self._tightest_first(bundle, fine, ground)
+        ]
         for level in coarser:
             tries += [partial(self._in_few, bundle, there) for _, there in self._tightest_first(bundle, level, ground)]
         return any(map(self._tried, (*tries, partial(self._in_few, bundle, ground))))
+
+    def _in_one(self, bundle: PartBundle, domain: Domain, ground: Ground) -> bool:
+        self._log.append((bundle.number, domain[0], 1))
+        return self.place(bundle, ground)
 
     def _in_few(self, bundle: PartBundle, ground: Ground) -> bool:
         """Put the pods of one bundle into few domains of its level: each time into the tightest that takes the rest,
@@ -163,11 +179,18 @@ class BundlePacker:
 
     def _undone(self, put: Callable[[], int]) -> int:
         """The answer of an act of packing, which is undone."""
-        mark, before = self._draft.mark(), self._bundles_in.copy()
+        mark = self._mark()
         count = put()
-        self._draft.back(mark)
-        self._bundles_in = before
+        self._back(mark)
         return count
+
+    def _mark(self) -> _Mark:
+        return self._draft.mark(), self._bundles_in.copy(), len(self._log)
+
+    def _back(self, mark: _Mark) -> None:
+        pools, self._bundles_in, length = mark
+        self._draft.back(pools)
+        del self._log[length:]
 
     def _tightest_first(self, bundle: PartBundle | None, level: int, ground: Ground) -> list[tuple[Domain, Ground]]:
         """The domains in the ground, by what is free of all that the gang asks for; those alone, where a bundle is

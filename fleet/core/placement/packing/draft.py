@@ -12,19 +12,21 @@ from typing import Any
 from fleet.core.model.effort import Effort
 from fleet.core.model.refine import Home, RefineOutcome, refine
 from fleet.core.placement.packing.pool import PoolRoom
-from fleet.core.placement.packing.space import GangPart, Vector, slots
+from fleet.core.placement.packing.space import Domain, GangPart, Vector, slots
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     """A packing of a gang into one member. `pools`: after it; `broken`: the slots of 8, 4 and 2 devices that are broken
     by it, and the pods without devices that take room beside free ones; `potential`: its pods that wait for nodes that
-    an autoscaler must add; `domain`: of a gang that must lie within one, a path of the values of its levels."""
+    an autoscaler must add; `domain`: of a gang that must lie within one, those of its levels; `bundles`: where its
+    bundles lie, as (number, domain, how many)."""
 
     pools: tuple[PoolRoom, ...]
     broken: tuple[int, int, int, int]
     potential: int = 0
-    domain: str = ""
+    domain: Domain = ()
+    bundles: tuple[tuple[int, str, int], ...] = ()
 
 
 class PackingDraft:

@@ -19,8 +19,11 @@ from itertools import groupby
 from operator import itemgetter
 
 from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.chosendomain import ChosenDomain
+from fleet.core.model.nesting import all_in, bundle_of, whole_gang
 from fleet.core.model.packing import packing
-from fleet.core.model.unit import Phase
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.packing.draft import Fit
 from fleet.core.placement.packing.room import MemberRoom, committed, largest_first
 from fleet.core.placement.packing.space import Need, Shape, Space, confined
 from fleet.core.snapshot import Snapshot
@@ -30,11 +33,11 @@ Coming = tuple[str, str, Shape]  # unit, member, pods that are committed but not
 
 @dataclass(slots=True)
 class Layout:
-    """`lost`: units that found no place, by member; `domains`: of units that must lie within one, where they do."""
+    """`lost`: units that found no place, by member; `fits`: of the units with rules, where they lie."""
 
     rooms: dict[str, MemberRoom]
     lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    domains: dict[str, str] = field(default_factory=dict)
+    fits: dict[str, Fit] = field(default_factory=dict)
 
 
 def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Space) -> Layout:
@@ -44,7 +47,7 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
     for item in largest_first((item for item in coming if item[1] in free and item[2]), space):
         by_member.setdefault(item[1], []).append(item)
     for name, items in by_member.items():
-        best, lost, domains = _packed(free[name], items, space.devices)
+        best, lost, fits = _packed(free[name], items, space.devices)
         first = items
         for _ in range(BOUNDS.layouts - 1):
             if not lost:
@@ -53,12 +56,12 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
             first = [*(item for item in first if item[0] in last), *(item for item in first if item[0] not in last)]
             other = _packed(free[name], first, space.devices)
             if len(other[1]) < len(lost):
-                best, lost, domains = other
+                best, lost, fits = other
         whole = packed_anew(free[name], [item[2] for item in items], space) if lost else None
         if whole is not None:
             best, lost = whole, []
         layout.rooms[name] = best
-        layout.domains.update(domains)
+        layout.fits.update(fits)
         if lost:
             space.effort.note("layouts")
             layout.lost[name] = tuple(lost)
@@ -99,11 +102,11 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
     return free.with_pools(tuple(pools))
 
 
-def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[MemberRoom, list[str], dict[str, str]]:
-    """The room after all of them in this order, who found no place, and the domains of those who must have one."""
+def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[MemberRoom, list[str], dict[str, Fit]]:
+    """The room after all of them in this order, who found no place, and the packings of those with rules."""
     room = free.copy()
     lost: list[str] = []
-    domains: dict[str, str] = {}
+    fits: dict[str, Fit] = {}
     for shape, alike in groupby(items, key=itemgetter(2)):
         units = [item[0] for item in alike]
         if len(units) > 1 and len(shape) == 1 and not confined(shape):
@@ -116,27 +119,36 @@ def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[Me
             fit = room.hold(shape, devices)
             if fit is None:
                 lost.append(unit)
-            elif fit.domain:
-                domains[unit] = fit.domain
-    return room, lost, domains
+            elif fit.domain or fit.bundles:
+                fits[unit] = fit
+    return room, lost, fits
 
 
-def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
-    """The domain of each unit of `placed` (unit to member) that must lie within one, where there is room."""
+def domains_chosen(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, tuple[ChosenDomain, ...]]:
+    """The domains of the pods of each unit of `placed` (unit to member) that has rules, where there is room."""
     bound = {key: member for key, member in placed.items() if snapshot.units[key].confined}
-    values: dict[str, str] = {}
+    chosen: dict[str, tuple[ChosenDomain, ...]] = {}
     for name in sorted(set(bound.values())):
         units = [
             unit
             for unit in snapshot.units.values()
             if (unit.member == name and unit.phase is not Phase.WAITING) or placed.get(unit.id) == name
         ]
-        space = Space.of(units)
+        rules = {unit.rules for unit in units}
+        space = Space([unit.components for unit in units], rules, [snapshot.members[name]])
         coming: list[Coming] = []
         for unit in units:
             new = unit.id in placed
             shape = space.shape_of(unit) if new else committed(unit, space)
             coming.append((unit.id, name, shape))
         layout = lay_out({name: MemberRoom.of(snapshot.members[name], space)}, coming, space)
-        values.update((key, domain) for key, domain in layout.domains.items() if key in bound)
-    return values
+        chosen.update((key, _chosen(snapshot.units[key], fit)) for key, fit in layout.fits.items() if key in bound)
+    return chosen
+
+
+def _chosen(unit: Unit, fit: Fit) -> tuple[ChosenDomain, ...]:
+    rules, inner = whole_gang(bundle_of(unit.components, unit.rules))
+    outer = [ChosenDomain(rule, domain) for rule, domain in zip(rules, fit.domain, strict=True)]
+    bundles = list(all_in(inner)) if inner is not None else []
+    rule_of = {number: one.rule for number, one in enumerate(bundles) if one.rule is not None}
+    return (*outer, *[ChosenDomain(rule_of[number], domain, parts) for number, domain, parts in fit.bundles])

@@ -122,7 +122,7 @@ class MemberRoom:
         for domain, ground in self._fullest_first(shape, potential, whole=True):
             fit = self._pack(shape, devices, ground, potential=potential)
             if fit is not None and (best is None or fit.potential < best.potential):
-                best = replace(fit, domain="/".join(domain)) if domain else fit
+                best = replace(fit, domain=domain) if domain else fit
                 if not fit.potential:
                     break
         return best
@@ -159,7 +159,7 @@ class MemberRoom:
         bundle = bundle_of(shape)
         if bundle is not None:
             packer = BundlePacker(shape, draft, partial(self.domains, potential=potential), self.effort)
-            return draft.fit() if packer.place(bundle, ground) else None
+            return replace(draft.fit(), bundles=packer.bundles) if packer.place(bundle, ground) else None
         for part in shape:
             if draft.fill(part, part.replicas, whole=True):
                 return self._refined(shape, devices, ground) if len(shape) > 1 else None

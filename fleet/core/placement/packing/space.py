@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.effort import Effort
-from fleet.core.model.matching import PoolIndex, domain_of, pool_takes
+from fleet.core.model.matching import PoolIndex, domain_of, labels_of, pool_takes
 from fleet.core.model.member import Member, Pool, Taint
 from fleet.core.model.nesting import Bundle, all_in, whole_gang
 from fleet.core.model.nesting import bundle_of as nested
@@ -32,10 +32,12 @@ Domain = tuple[str, ...]  # the value of each of some levels
 @dataclass(frozen=True, slots=True)
 class PartBundle:
     """Pods of a gang that stand in one domain each, by the numbers of a Space: `count` bundles alike in each bundle
-    around them. `levels`: the level of the domain; of a bundle that is not `hard`, the coarser ones after it, too.
+    around them. `number`: among the bundles of the gang, as `all_in` gives them. `levels`: the level of the domain; of
+    a bundle that is not `hard`, the coarser ones after it, too.
     `pods`: (place of the part in the shape, its pods in one bundle), beside those of the `inner` bundles. `most`: the
     bundles that one domain takes at most, 0 for any number; `even`: see PlacementRule."""
 
+    number: int
     count: int
     levels: Levels
     pods: tuple[tuple[int, int], ...]
@@ -84,7 +86,7 @@ _Labelled = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]  # the labels 
 
 
 def _labelled(pool: Pool) -> _Labelled:
-    return pool.labels, pool.taints
+    return labels_of(pool), pool.taints
 
 
 class Space:
@@ -185,23 +187,27 @@ class Space:
         bundle = None
         if outer is not None:
             numbers = {key: number for number, key in enumerate(keys)}
-            bundle = self._numbered(outer, {place: numbers[key] for place, key in places.items() if key in numbers})
+            at = {place: numbers[key] for place, key in places.items() if key in numbers}
+            bundle = self._numbered(outer, at, list(all_in(outer)))
         return tuple([GangPart(parts[key], *key[:2], levels, key[2], bundle) for key in keys])
 
     def _size_of(self, key: _PartKey) -> tuple[object, ...]:
         need, claim, absent, home = key
         return self.size(need), claim, absent, home
 
-    def _numbered(self, bundle: Bundle, numbers: Mapping[int, int]) -> PartBundle:
-        """The bundle with its pods by part, and with levels by number. `numbers`: the part of each component."""
+    def _numbered(self, bundle: Bundle, numbers: Mapping[int, int], bundles: Sequence[Bundle]) -> PartBundle:
+        """The bundle with its pods by part, and with levels by number. `numbers`: the part of each component;
+        `bundles`: all of the gang."""
         rule, pods = bundle.rule, Counter[int]()
+        number = next(at for at, one in enumerate(bundles) if one is bundle)
         for place, each in bundle.pods:
             pods[numbers[place]] += each
-        inner = [self._numbered(one, numbers) for one in bundle.inner]
+        inner = [self._numbered(one, numbers, bundles) for one in bundle.inner]
         if rule is None:
-            return PartBundle(1, (), tuple(sorted(pods.items())), tuple(inner))
+            return PartBundle(number, 1, (), tuple(sorted(pods.items())), tuple(inner))
         levels = [rule.level, *(self._coarser[rule.level] if not rule.hard else ())]
         return PartBundle(
+            number,
             bundle.count,
             tuple([self._level_index[level] for level in levels]),
             tuple(sorted(pods.items())),

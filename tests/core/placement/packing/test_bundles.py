@@ -50,28 +50,28 @@ EIGHT = (8,) * 8
             (rack("b1/r1", *EIGHT), rack("b1/r2", *EIGHT[:5]), rack("b1/r3", *EIGHT[:4])),
             (workers(8),),
             (PlacementRule("rack", size=4),),
-            {"b1/r3": 32, "b1/r2": 32},
+            {"/b1/r3": 32, "/b1/r2": 32},
         ),
         # 24 pods where a domain takes 16 at most: 12 and 12, and not 16 and 8.
         (
             (rack("b1/r1", *EIGHT * 3), rack("b1/r2", *EIGHT * 3)),
             (workers(24),),
             (PlacementRule("rack", size=1, most=16, even=True),),
-            {"b1/r1": 96, "b1/r2": 96},
+            {"/b1/r1": 96, "/b1/r2": 96},
         ),
         # The cap alone fills one rack to its cap.
         (
             (rack("b1/r1", *EIGHT * 3), rack("b1/r2", *EIGHT * 3)),
             (workers(24),),
             (PlacementRule("rack", size=1, most=16),),
-            {"b1/r1": 128, "b1/r2": 64},
+            {"/b1/r1": 128, "/b1/r2": 64},
         ),
         # The leader stands anywhere, the workers together.
         (
             (rack("b1/r1", 8, 8, 8), rack("b1/r2", 4)),
             (workers(1, 4, "leader"), workers(3)),
             (PlacementRule("rack", ("worker",)),),
-            {"b1/r1": 24, "b1/r2": 4},
+            {"/b1/r1": 24, "/b1/r2": 4},
         ),
         # Two slices in one block: b1 has room for the pods, and for one slice only.
         (
@@ -83,14 +83,14 @@ EIGHT = (8,) * 8
             ),
             (workers(8),),
             (PlacementRule("block"), PlacementRule("rack", size=4)),
-            {"b2/r1": 32, "b2/r2": 32},
+            {"/b2/r1": 32, "/b2/r2": 32},
         ),
         # A leader with its two workers in one rack, twice.
         (
             (rack("b1/r1", 8, 8, 1), rack("b1/r2", 8, 8, 1), rack("b1/r3", 8, 1, 1)),
             (workers(2, 1, "leader"), workers(4)),
             (PlacementRule("rack", size=3),),
-            {"b1/r1": 17, "b1/r2": 17},
+            {"/b1/r1": 17, "/b1/r2": 17},
         ),
         # Racks of one name in two blocks are two.
         ((rack("b1/r1", 8), rack("b2/r1", 8)), (workers(2),), (PlacementRule("rack"),), None),
@@ -99,28 +99,28 @@ EIGHT = (8,) * 8
             (rack("b1/r1", *EIGHT), rack("b1/r2", 8, 8, 8), rack("b1/r3", 8, 8)),
             (workers(3),),
             (PlacementRule("rack", hard=False),),
-            {"b1/r2": 24},
+            {"/b1/r2": 24},
         ),
         # Soft: else one block, and few racks in it. b2 has the fewest racks for it, b1 the largest one.
         (
             (rack("b1/r1", 8, 8, 8), rack("b1/r2", 8), rack("b2/r1", 8, 8), rack("b2/r2", 8, 8), rack("b2/r3", 8)),
             (workers(4),),
             (PlacementRule("rack", hard=False),),
-            {"b1/r1": 24, "b1/r2": 8},
+            {"/b1/r1": 24, "/b1/r2": 8},
         ),
         # Soft: else few racks anywhere, the fullest first and the tightest last.
         (
             (rack("b1/r1", 8, 8, 8), rack("b1/r2", 8), rack("b2/r1", 8, 8), rack("b3/r1", 8, 8, 8)),
             (workers(8),),
             (PlacementRule("rack", hard=False),),
-            {"b1/r1": 24, "b2/r1": 16, "b3/r1": 24},
+            {"/b1/r1": 24, "/b2/r1": 16, "/b3/r1": 24},
         ),
         # Hard and soft together: one block, and in it one rack where one takes all.
         (
             (rack("b1/r1", 8, 8), rack("b1/r2", 8), rack("b2/r1", 8, 8, 8)),
             (workers(3),),
             (PlacementRule("block"), PlacementRule("rack", hard=False)),
-            {"b1/r1": 16, "b1/r2": 8},
+            {"/b1/r1": 16, "/b1/r2": 8},
         ),
     ],
 )
