@@ -65,24 +65,37 @@ def tiers(
 def place(
     profile: Profile, candidates: Sequence[Candidate], heads: Sequence[LeafHead], barred: Container[str] = ()
 ) -> Pass:
-    """Serve `candidates`, which are in order, heads first in their tier and priority: everybody is asked."""
+    """Serve `candidates`, which are in order, by tier and priority. Before each of these, the heads of it and of those
+    before it that wait still: everybody is asked."""
     done = Pass()
-    turns = {head.candidate.unit.id: number for number, head in enumerate(heads)}
+    started: set[str] = set()
 
-    def turn(candidate: Candidate) -> tuple[int, int, int]:
-        return (candidate.tier, -candidate.unit.priority, turns.get(candidate.unit.id, len(turns)))
-
-    for candidate in sorted(candidates, key=turn):
-        unit = candidate.unit
-        if unit.leaf in done.stopped:
-            continue
+    def start(candidate: Candidate) -> bool:
         bound = profile.bound(candidate)
-        passing = profile.standing(profile.passing(unit, candidate.tier), unit)
-        admitted = profile.admits(candidate, bound)
+        passing = profile.standing(profile.passing(candidate.unit, candidate.tier), candidate.unit)
+        admitted = candidate.unit.id not in barred and profile.admits(candidate, bound)
         best = profile.best(candidate.shape, candidate.eligibility, bound, passing) if admitted else None
-        if best is not None and unit.id not in barred:
+        if best is not None:
             profile.start(candidate, *best)
             done.placed.append((candidate, best[0]))
-        elif candidate.block and unit.leaf is not None:
-            done.stopped[unit.leaf] = unit.id
+            started.add(candidate.unit.id)
+        return best is not None
+
+    ids = {candidate.unit.id for candidate in candidates}
+    bands = sorted({band_of(candidate) for candidate in candidates})
+    for band in bands:
+        for head in heads:
+            unit = head.candidate.unit
+            if unit.id in ids - started and band_of(head.candidate) <= band and unit.leaf not in done.stopped:
+                start(head.candidate)
+        for candidate in candidates:
+            unit = candidate.unit
+            if band_of(candidate) != band or unit.id in started or unit.leaf in done.stopped:
+                continue
+            if not start(candidate) and candidate.block and unit.leaf is not None:
+                done.stopped[unit.leaf] = unit.id
     return done
+
+
+def band_of(candidate: Candidate) -> tuple[Tier, int]:
+    return candidate.tier, -candidate.unit.priority
