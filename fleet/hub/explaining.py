@@ -30,7 +30,7 @@ def of_snapshot(
         raise Failure(f'"{name}" names several jobs: {", ".join(sorted(names)[:5])}')
     unit = snapshot.units.get(name, units[0])
     if unit.phase is not Phase.WAITING:
-        raise Failure(f"{unit.name} does not wait: it is {unit.phase} in {unit.member}")
+        raise Failure(f"{unit.name} does not wait: it {unit.standing}")
     pasts = [PastUnit(u, u.enqueued_at, u.placed_at) for u in snapshot.units.values()]
     began = time.monotonic()
     answer = explain(

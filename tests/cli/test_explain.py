@@ -147,7 +147,7 @@ def test_a_record_is_explained_as_things_were(tmp_path: Path) -> None:
     [
         ("nobody", 'the snapshot has no job "nobody"'),
         ("third", '"third" names several jobs: other/third, team/third'),
-        ("first", "team/first does not wait: it is Placed in east"),
+        ("first", "team/first does not wait: it runs in east"),
     ],
 )
 def test_what_cannot_be_explained_is_said_in_one_line(case: str, name: str, said: str) -> None:

@@ -248,7 +248,7 @@ def _unit(snapshot: Snapshot, key: str, field: str = "unit") -> Unit:
 def _waiting(snapshot: Snapshot, key: str) -> Unit:
     unit = _unit(snapshot, key)
     if unit.phase is not Phase.WAITING:
-        raise BadEdit(f"job {unit.name} does not wait: it is {unit.phase.value} in {unit.member}", "unit")
+        raise BadEdit(f"job {unit.name} does not wait: it {unit.standing}", "unit")
     return unit
 
 

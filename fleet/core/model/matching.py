@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from fleet.core.model.member import Member, Pool, Taint
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Member, Pool, Taint
 from fleet.core.model.unit import NodeClaim, Requirement, Toleration, Unit
 from fleet.values.untyped import rows, text
 
@@ -165,13 +165,17 @@ def domain_of(pool: Pool, level: str) -> str:
     return pool.domain
 
 
+# Taints that `fleet cordon` and `fleet drain` write: people know these verbs, not the keys.
+_OUT_OF_SERVICE: Mapping[str, str] = {TAINT_CORDON: "were cordoned", TAINT_DRAIN: "were being drained"}
+
+
 def member_bars(unit: Unit, member: Member) -> str:
     """Why policy keeps the unit out of this member, in a few words; "" if it does not. Readiness is not asked here."""
     if unit.affinity_groups and not any(member.name in group.members for group in unit.affinity_groups):
         return "did not match the policy's cluster affinity"
     taint = repelled_by(member.taints, unit.tolerations)
     if taint is not None:
-        return f"had untolerated taint {{{taint.key}: {taint.value}}}"
+        return _OUT_OF_SERVICE.get(taint.key) or f"had untolerated taint {{{taint.key}: {taint.value}}}"
     if unit.needs_kind and member.kinds is not None and unit.needs_kind not in member.kinds:
         return f"did not serve {unit.needs_kind}"
     if unit.needs_kind and unit.needs_kind in member.idle_kinds:

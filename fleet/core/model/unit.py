@@ -207,6 +207,11 @@ class Unit:
         return sum(component.replicas for component in self.components)
 
     @property
+    def standing(self) -> str:
+        """Where a unit is that does not wait, for people."""
+        return f"leaves {self.member}" if self.phase is Phase.EVICTING else f"runs in {self.member}"
+
+    @property
     def confined(self) -> bool:
         """Whether a rule keeps it from using all nodes of a member together."""
         return bool(self.rules)

@@ -197,7 +197,7 @@ def test_what_a_person_does_to_a_job() -> None:
         (SetLimit("root/q", "max", GPU, 1), "there is no quota tree"),
         (Submit(unit("a").value), "is there already"),
         (Remove("nobody"), "there is no job nobody"),
-        (Prioritize("a", 1), "does not wait: it is Placed in x"),
+        (Prioritize("a", 1), "does not wait: it runs in x"),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused(edit: Edit, says: str) -> None:

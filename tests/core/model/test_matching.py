@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.core.model.matching import PoolIndex, pool_takes, repelled_by
-from fleet.core.model.member import Pool, Taint
-from fleet.core.model.unit import NodeClaim, Requirement, Toleration
+from fleet.core.model.matching import PoolIndex, member_bars, pool_takes, repelled_by
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Member, Pool, Taint
+from fleet.core.model.unit import NodeClaim, Requirement, Toleration, Unit
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from(["", "1", "2", "30", "x", "-4", "1_0"])
 PAIRS = st.dictionaries(KEYS, VALUES, max_size=3).map(lambda labels: tuple(sorted(labels.items())))
@@ -37,3 +38,15 @@ def test_a_claim_counts_its_hash_once_and_equal_claims_stay_equal() -> None:
     one, other = (NodeClaim((("a", "1"),), (Toleration("b"),)) for _ in range(2))
     assert hash(one) == hash(other) == hash(one)
     assert one == other and {one: "known"}[other] == "known"
+
+
+@pytest.mark.parametrize(
+    ("taint", "bar"),
+    [
+        (Taint(TAINT_CORDON), "were cordoned"),
+        (Taint(TAINT_DRAIN, "10", "NoExecute"), "were being drained"),
+        (Taint("team", "red"), "had untolerated taint {team: red}"),
+    ],
+)
+def test_a_member_out_of_service_is_named_by_the_verb_that_people_know(taint: Taint, bar: str) -> None:
+    assert member_bars(Unit("a", "team/a", ()), Member("m", taints=(taint,))) == bar
