@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fleet.core.foresee.change import Change, ChangeKind
@@ -35,7 +36,9 @@ class StartAnswer:
     over. `decisions`: how many were asked for.
 
     `certain`: the changes after which the solver's plan starts the unit, too. After any other change the unit starts
-    only likely. Where `starts`, None stands for no change."""
+    only likely. Where `starts`, None stands for no change.
+
+    `preempts`: after such a change other units leave first, and the unit starts once they are gone; their number."""
 
     starts: bool
     reason: Reason | None
@@ -44,3 +47,4 @@ class StartAnswer:
     then: Reason | None = None
     decisions: int = 0
     certain: frozenset[Change | None] = frozenset()
+    preempts: Mapping[Change, int] = field(default_factory=dict)

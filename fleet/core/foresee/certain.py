@@ -25,6 +25,11 @@ def starts(plan: Plan, unit: str) -> bool:
     return reason is not None and reason.code is Code.ROOM_CLAIMED
 
 
+def preempted(plan: Plan, unit: str) -> int:
+    """The number of units that leave so that the unit starts."""
+    return sum(eviction.preemptor == unit for eviction in plan.evictions)
+
+
 def is_certain(snapshot: Snapshot, unit: str, *, now: float, seed: int, solver: Solver | None) -> bool:
     """Whether the solver's plan for the snapshot starts the unit. False, too, where a question to the solver has no
     answer: for lack of time, or of a solver. Each question may take the `solve_limit_s` of the snapshot."""

@@ -104,7 +104,7 @@ def changes(answer: StartAnswer, unit: Unit) -> dict[str, Any]:
         "changes": [
             {
                 "kind": KINDS[type(change)].value,
-                "text": text(change),
+                "text": text(change) + _preempting(answer.preempts.get(change, 0)),
                 "cost": round(cost(change, unit), 4),
                 "certain": change in answer.certain,
                 "edits": trialedits.document(change, unit),
@@ -113,6 +113,11 @@ def changes(answer: StartAnswer, unit: Unit) -> dict[str, Any]:
         ],
         "without": [{"kind": kind.value, "cause": cause.value, "why": cause.text} for kind, cause in answer.without],
     }
+
+
+def _preempting(units: int) -> str:
+    """Whoever makes a change should know that it stops the work of others."""
+    return f" (preempts {units} job{'s' if units != 1 else ''})" if units else ""
 
 
 def _place(position: Position) -> dict[str, Any]:

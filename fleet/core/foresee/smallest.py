@@ -21,7 +21,7 @@ from functools import partial
 
 from fleet.core.decide import decide
 from fleet.core.foresee.answer import NoChangeCause, StartAnswer
-from fleet.core.foresee.certain import is_certain, starts
+from fleet.core.foresee.certain import is_certain, preempted, starts
 from fleet.core.foresee.change import (
     KINDS,
     AnotherMember,
@@ -160,6 +160,7 @@ class _Search:
         self.reason: Reason | None = None
         self.then: Reason | None = None
         self.reasons: dict[Change, Reason | None] = {}
+        self.preempts: dict[Change, int] = {}
         self.met: dict[Change | None, Reason | None] = {}  # the obstacle after a change: see `_in_the_way`
 
     def run(self, plan: Plan | None) -> StartAnswer:
@@ -194,7 +195,10 @@ class _Search:
                 changes.append(change)
         order = list(ChangeKind)
         changes.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
-        return StartAnswer(False, self.reason, tuple(changes), tuple(without), self.then, self.decisions)
+        preempts = {change: self.preempts[change] for change in changes if self.preempts.get(change)}
+        return StartAnswer(
+            False, self.reason, tuple(changes), tuple(without), self.then, self.decisions, preempts=preempts
+        )
 
     def certain(self, changes: Iterable[Change | None], solver: Solver | None) -> frozenset[Change | None]:
         """The changes after which the solver's plan starts the unit, as far as decisions and time allow to try them."""
@@ -219,6 +223,7 @@ class _Search:
             world, now = applied(self.snapshot, self.unit.id, change, self.now)
             plan = decide(world, now=now, seed=self.seed, solver=None)
             self.reasons[change] = None if starts(plan, self.unit.id) else plan.reasons[self.unit.id]
+            self.preempts[change] = preempted(plan, self.unit.id)
             self.met[change] = self._in_the_way(plan)
         return self.reasons[change]
 
@@ -331,7 +336,11 @@ class _Search:
         if enough is None:
             return None
         tight = self._tight(self._lowered(tree, enough))
-        return explained(self.snapshot, tree, tight) if isinstance(tight, MoreQuota) else tight
+        if not isinstance(tight, MoreQuota):
+            return tight
+        told = explained(self.snapshot, tree, tight)
+        self.preempts[told] = self.preempts[tight]
+        return told
 
     def _all(self, tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota | None:
         """All of these, if they are enough."""

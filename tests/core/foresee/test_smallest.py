@@ -27,6 +27,7 @@ from fleet.core.foresee.change import (
     text,
 )
 from fleet.core.foresee.edits import edited
+from fleet.core.foresee.explanation import changes
 from fleet.core.foresee.smallest import least, smallest
 from fleet.core.foresee.trialedits import edits_of
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Taint
@@ -250,7 +251,10 @@ def test_a_member_that_would_have_to_grow_or_to_be_cleared_counts_as_another_one
         unit("borrows").gpus(8).queue("root/b").runs_in("lent"),
         unit("u").gpus(8).queue("root/a").only_in("full"),
     )
-    assert of_kind(smallest(cleared, "u", now=NOW), AnotherMember) == [AnotherMember("lent", (Lift.AFFINITY,))]
+    answer = smallest(cleared, "u", now=NOW)
+    assert of_kind(answer, AnotherMember) == [AnotherMember("lent", (Lift.AFFINITY,))]
+    told = [change["text"] for change in changes(answer, cleared.units["u"])["changes"]]
+    assert "let it go to member lent: add it to the policy's cluster affinity (preempts 1 job)" in told
 
 
 @pytest.mark.parametrize("key", [TAINT_CORDON, TAINT_DRAIN, "node.kubernetes.io/unschedulable"])
