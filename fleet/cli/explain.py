@@ -123,14 +123,23 @@ def failures(entries: list[dict[str, Any]], now: float) -> list[str]:
     return found
 
 
+def _numbers(code: str | None, numbers: dict[str, Any]) -> list[str]:
+    """The numbers of the reason, under names that people know."""
+    numbers = {key: COUNTS_AS.get(value, value) if key == "tier" else value for key, value in numbers.items()}
+    shown = {NUMBERS.get(key, key): value for key, value in numbers.items()}
+    if code == "BehindHead":  # its "what" is a part of the sentence, with the verb: "room in member east is"
+        shown = {"reserved" if key == "what" else key: value for key, value in shown.items()}
+        shown["reserved"] = str(shown["reserved"]).removesuffix(" is")
+    return [f"  {key}: {value}" for key, value in shown.items()]
+
+
 def _lines(record: dict[str, Any]) -> list[str]:
     lines = [f"{record['kind']} {record['namespace']}/{record['name']}: {record['state']}"]
     if record["member"]:
         lines[0] += f" in {record['member']}"
     if record["reason"]:
         lines.append(f"Reason:     {record['reason']}" + (f"  ({record['code']})" if record["code"] else ""))
-    for key, value in (record["numbers"] or {}).items():
-        lines.append(f"  {NUMBERS.get(key, key)}: {COUNTS_AS.get(value, value) if key == 'tier' else value}")
+    lines += _numbers(record["code"], record["numbers"] or {})
     lines += [f"Evicted:    {text}" for text in evictions(record["conditions"], time.time())]
     if record["explanation"] is not None:
         lines += explanation.lines(record["explanation"])

@@ -361,7 +361,7 @@ def _behind(explanation: dict[str, Any], obstacle: after.Obstacle | None) -> dic
     if obstacle is None or explanation["reason"] is None or explanation["reason"]["code"] not in after.CODES:
         return explanation
     reason = obstacle.reason
-    why = "a job that it starts after will not succeed" if obstacle.never else "it starts after other jobs"
+    why = "never: a job that it starts after will not succeed" if obstacle.never else "it starts after other jobs"
     none = {"outcome": "NeverStarts" if obstacle.never else "NotEstimated", "p10": None, "p50": None, "p90": None}
     return {
         **explanation,

@@ -110,6 +110,11 @@ def test_the_certain_starts_stand_before_the_likely_ones() -> None:
     ]
 
 
+def test_a_wait_for_the_end_of_a_back_off_is_not_said_to_start_a_job_now() -> None:
+    change = {"kind": "Wait", "text": "wait until 2026-11-29T11:12:44Z", "certain": True}
+    assert would_start([change]) == ["Would start it:", "  wait until 2026-11-29T11:12:44Z"]
+
+
 def test_programs_get_the_same_as_json(case: str) -> None:
     said = json.loads(explained(case, "--explain", "2", "-o", "json"))
     assert (said["job"], said["position"], said["estimate"]["outcome"]) == (
@@ -265,6 +270,16 @@ def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     assert (waited, hub.asked) == (0.0, 1)
     empty: dict[str, Any] = {"components": [], "checks": [], "failures": [], "conditions": []}
     assert "Starts:     not worked out: the decider leaves it out" in explain._lines(told | empty)
+
+
+def test_the_numbers_of_a_job_behind_another_one_are_no_pieces_of_its_sentence() -> None:
+    numbers = {"head": "a job of another namespace", "what": "room in member cfb is", "tier": "Share"}
+    assert explain._numbers("BehindHead", numbers) == [
+        "  behind: a job of another namespace",
+        "  reserved: room in member cfb",
+        "  counts as: within its fair share",
+    ]
+    assert explain._numbers("NoMemberFits", {"what": "8 nvidia.com/gpu free"}) == ["  what: 8 nvidia.com/gpu free"]
 
 
 def test_a_bad_file_names_the_field(tmp_path: Path) -> None:
