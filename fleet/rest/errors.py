@@ -24,7 +24,14 @@ _REASONS = {
     "enum": "FieldValueNotSupported",
     "literal_error": "FieldValueNotSupported",
 }
-_MESSAGES = {"extra_forbidden": "there is no such parameter"}
+_MESSAGES = {
+    "extra_forbidden": "there is no such parameter",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+}
+_OF_PYDANTIC = "Input should be "
 _PLACES = ("query", "path", "body", "header")
 CAUSES_MAX = 20
 
@@ -67,7 +74,10 @@ def malformed(flaws: Sequence[Any]) -> StatusError:
         place = [str(part) for part in flaw["loc"]]
         field = ".".join(place[1:] if place and place[0] in _PLACES else place)
         kind = str(flaw["type"])
-        causes.append(Cause(field, _MESSAGES.get(kind, flaw["msg"]), _REASONS.get(kind, "FieldValueInvalid")))
+        message = _MESSAGES.get(kind, str(flaw["msg"]))
+        if message.startswith(_OF_PYDANTIC):
+            message = f"must be {message.removeprefix(_OF_PYDANTIC)}"
+        causes.append(Cause(field, message, _REASONS.get(kind, "FieldValueInvalid")))
     text = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return StatusError(422, "Invalid", text, causes=causes)
 

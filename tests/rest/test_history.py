@@ -129,7 +129,9 @@ WRONG = [
     ("/reports/usage", {"from": "last week"}, "from", "datetime"),
     ("/reports/usage", {"form": PERIOD["from"]}, "form", "there is no such parameter"),
     ("/reports/cost", {}, "report", "'usage', 'waits' or 'efficiency'"),
-    ("/history", {"state": "Done"}, "state.0", "Input should be"),
+    ("/history", {"state": "Done"}, "state.0", "must be '"),
+    ("/history", {"limit": "x"}, "limit", "must be a whole number"),
+    ("/history", {"limit": "0"}, "limit", "must be greater than or equal to 1"),
     ("/history", {"since": PERIOD["to"], "until": PERIOD["from"]}, "since", "is not before `until`"),
     ("/history/no-uid", {}, "uid", "valid UUID"),
 ]
