@@ -272,13 +272,14 @@ def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     assert "Starts:     not worked out: the decider leaves it out" in explain._lines(told | empty)
 
 
-def test_the_numbers_of_a_job_behind_another_one_are_no_pieces_of_its_sentence() -> None:
+def test_the_numbers_have_the_names_of_the_sentence_and_are_no_pieces_of_it() -> None:
     numbers = {"head": "a job of another namespace", "what": "room in member cfb is", "tier": "Share"}
     assert explain._numbers("BehindHead", numbers) == [
         "  behind: a job of another namespace",
         "  reserved: room in member cfb",
         "  counts as: within its fair share",
     ]
+    assert explain._numbers("GuaranteeExhausted", {"used": 0, "max": 8}) == ["  used: 0", "  min: 8"]
     assert explain._numbers("NoMemberFits", {"what": "8 nvidia.com/gpu free"}) == ["  what: 8 nvidia.com/gpu free"]
 
 

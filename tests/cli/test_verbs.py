@@ -72,7 +72,9 @@ def test_a_queue_is_held_and_released_by_its_path_or_its_end(up: Up) -> None:
     assert said(up, "hold", "queue/root/a") == ["queue/root/a held"]
     assert said(up, "clone", "one", "late") == ["pytorchjob/late created, as pytorchjob/one"]
     until("it is held", lambda: states(up, "--state", "held") == {"late": "Held"})
-    assert "the queue root/a is held" in run(up, "explain", "late").stdout
+    explained = run(up, "explain", "late").stdout
+    assert "held: the queue root/a is held, and starts jobs once it is released" in explained
+    assert "Would not start it: letting it go" in explained and "  release" not in explained
     done = run(up, "release", "queue/a", "queue/roof/a")
     assert (done.returncode, done.stdout) == (1, "queue/root/a released\n")
     assert 'no queue "roof/a"; did you mean root/a?' in done.stderr

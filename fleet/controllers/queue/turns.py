@@ -106,7 +106,7 @@ class Waits:
         for leaf, line in lines.items():
             before, stopped = ahead.get(leaf), turns[leaf].stopped
             for unit in line if before is not None or stopped else _beyond(turns[leaf].depth, line):
-                why = f"the queue {stopped} is held" if stopped else _why(leaf, turns[leaf].depth, before, unit)
+                why = _HELD.format(queue=stopped) if stopped else _why(leaf, turns[leaf].depth, before, unit)
                 waiters[unit.id] = self._saying(unit, why, waits_turn=not stopped)
         for unit, why in beyond(sweeps, units, waiters, now):
             waiters[unit.id] = self._saying(unit, why, waits_turn=True)
@@ -114,11 +114,16 @@ class Waits:
         return {key: known[2] for key, known in waiters.items()}
 
     def _saying(self, unit: Unit, why: str, *, waits_turn: bool) -> tuple[Unit, str, Unit]:
-        """The unit as it is, and as it says why it is not considered."""
+        """The unit as it is, and as it says why it is not considered. To release a unit whose queue is held changes
+        nothing."""
         known = self._waiters.get(unit.id)
         if known is not None and known[0] is unit and known[1] == why:
             return known
-        return unit, why, replace(unit, held=True, held_why=why, waits_turn=waits_turn)
+        helps = waits_turn and unit.release_helps
+        return unit, why, replace(unit, held=True, held_why=why, waits_turn=waits_turn, release_helps=helps)
+
+
+_HELD = "the queue {queue} is held, and starts jobs once it is released"
 
 
 def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:

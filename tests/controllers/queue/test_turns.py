@@ -123,7 +123,8 @@ async def test_a_held_queue_starts_nothing_until_it_is_released_and_the_tree_lea
         await world.running("runs")
         await stop(world, "Hold")
         await world.apply(pytorchjob("waits", workers=0), tree(max_jobs=8))
-        await eventually(lambda: f"the queue {LEAF} is held" in world.message("waits"))
+        held = f"held: the queue {LEAF} is held, and starts jobs once it is released"
+        await eventually(lambda: world.message("waits") == held)
         assert (world.unit("waits") or {})["status"]["reason"]["code"] == "Held"
         await settle(30)
         assert world.placed("waits") == "" and run(world, "runs")
