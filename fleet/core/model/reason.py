@@ -268,6 +268,26 @@ _WAITS_AS: Mapping[Tier | None, str] = {
     Tier.CROSSING: " (waits: larger than what is left of its fair share)",
     Tier.BORROWED: " (waits above its fair share)",
 }
+# the number "why" of a job behind the first of its queue: the code of that one's reason, in words
+_FIRST_WAITS: Mapping[str, str] = {
+    Code.QUOTA_EXHAUSTED: "quota is short",
+    Code.MAX_JOBS: "as many jobs run as may",
+    Code.MIN_EXHAUSTED: "min is used up",
+    Code.USER_LIMIT: "the limit of its user is reached",
+    Code.NO_MEMBER_FITS: "no member has room",
+    Code.LOST_TO_OTHERS: "the room goes to others",
+    Code.TOO_LARGE: "larger than any member",
+    Code.LARGER_THAN_ANY_NODE: "larger than any node",
+    Code.NO_NODE_MATCHES: "no node takes it",
+    Code.UNKNOWN_RESOURCE: "no node has what it asks for",
+    Code.NO_MEMBER_ALLOWED: "no member takes it",
+    Code.MEMBER_NOT_READY: "no member is ready",
+    Code.NO_MEMBERS: "no member has joined",
+    Code.ROOM_CLAIMED: "room is being freed for it",
+    Code.COLLECTS: "room is reserved for it",
+    Code.BEHIND_HEAD: "another job has reserved what it needs",
+    Code.PODS_LEAVE: "pods leave for it",
+}
 _NAMING = ("head", "leaving", "preemptor", "taker")  # numbers that name other jobs
 _AMOUNTS = ("request", "used", "max", "short", "have", "kept", "reserved", "largest", "fleet")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
@@ -320,6 +340,8 @@ class Reason:
             amount = self.numbers.get(name)
             if isinstance(amount, int) and resource:
                 values[name] = human(amount, resource)
+        if self.code is Code.BEHIND_IN_QUEUE:
+            values["why"] = _FIRST_WAITS.get(values["why"], values["why"])
         text = self._template().format_map(values)
         if "leaving" in values:
             told = _STILL_LEAVING.format_map(values)

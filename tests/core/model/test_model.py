@@ -101,6 +101,13 @@ def test_amounts_for_people(amount: int, resource: str, text: str) -> None:
     assert human(amount, resource) == text
 
 
+def test_why_the_first_of_a_queue_waits_is_told_in_words_and_kept_as_a_code() -> None:
+    reason = Reason(Code.BEHIND_IN_QUEUE, {"position": 2, "leaf": "root/a", "head": "v/b", "why": "QuotaExhausted"})
+    assert reason.text.endswith("waits for v/b (quota is short)") and reason.figures["why"] == "QuotaExhausted"
+    newer = replace(reason, numbers={**reason.numbers, "why": "OfANewerHub"})
+    assert newer.text.endswith("(OfANewerHub)")
+
+
 def test_a_quota_that_allows_no_job_says_so() -> None:
     reason = Reason(Code.MAX_JOBS, {"node": "root/a", "resource": "kube-queue/max-jobs", "used": 0, "max": 0})
     assert reason.text == "root/a may run no jobs at all: its max kube-queue/max-jobs is 0"
