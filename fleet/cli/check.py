@@ -104,13 +104,19 @@ def _lines(row: Json) -> Iterator[str]:
     if not row["members"]:
         return
     ordered = sorted(row["members"], key=lambda member: not member["fits"])
-    rows = [
-        [member["name"], "yes" if member["fits"] else "no", (member["reason"] or {"text": "-"})["text"]]
-        for member in ordered[:MEMBERS]
-    ]
+    rows = [[member["name"], "yes" if member["fits"] else "no", _why(member)] for member in ordered[:MEMBERS]]
     yield from (f"  {line.rstrip()}" for line in table.lines([["MEMBER", "ROOM", "WHY"], *rows]))
     if len(ordered) > MEMBERS:
         yield f"  and {len(ordered) - MEMBERS} more members (-o json lists all)"
+
+
+def _why(member: Json) -> str:
+    """Why a job does not start there. Each member is asked alone: the text of one that takes no such job counts one."""
+    reason = member["reason"]
+    if reason is None:
+        return "-"
+    counted = str(reason["text"]).partition("0/1 members are available: 1 member(s) ")
+    return counted[2].replace("were ", "is ", 1) if counted[2] else counted[0]
 
 
 def _verdict(row: Json) -> str:
