@@ -106,6 +106,9 @@ _ASKED: Mapping[Code, tuple[ChangeKind, ...]] = {
         ChangeKind.MEMBER,
         ChangeKind.NODES,
     ),
+    Code.NOT_ITS_TURN: (),  # whose turn it is stands in no snapshot: a search would find that nothing helps
+    Code.AFTER: (),
+    Code.NEVER_AFTER: (),
     Code.BAD_UNIT: (),
     Code.NO_LEAF: (),
     Code.NO_MEMBERS: (),
