@@ -115,8 +115,9 @@ def _why(member: Json) -> str:
     reason = member["reason"]
     if reason is None:
         return "-"
-    counted = str(reason["text"]).partition("0/1 members are available: 1 member(s) ")
-    return counted[2].replace("were ", "is ", 1) if counted[2] else counted[0]
+    if reason["code"] != "NoMemberAllowed":
+        return str(reason["text"])
+    return str(reason["numbers"]["why"]).removeprefix("1 member(s) ").replace("were ", "is ", 1)
 
 
 def _verdict(row: Json) -> str:

@@ -8,16 +8,16 @@ from fleet.cli import check
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("code", "numbers", "told"),
     [
-        ("0/1 members are available: 1 member(s) were cordoned", "is cordoned"),
-        (
-            "0/1 members are available: 1 member(s) had untolerated taint {team: red}",
-            "had untolerated taint {team: red}",
-        ),
-        ("no member has room for the pod. Closest is east: no node has 8 nvidia.com/gpu free",) * 2,
+        ("NoMemberAllowed", {"why": "1 member(s) were cordoned"}, "is cordoned"),
+        ("NoMemberAllowed", {"why": "1 member(s) had untolerated taint {a: b}"}, "had untolerated taint {a: b}"),
+        ("NoMemberFits", {"pods": 1}, "no node has 8 nvidia.com/gpu free"),
     ],
 )
-def test_a_member_that_takes_no_such_job_is_not_counted_in_its_own_row(text: str, told: str) -> None:
-    assert check._why({"reason": {"text": text}}) == told
+def test_a_member_that_takes_no_such_job_is_not_counted_in_its_own_row(
+    code: str, numbers: dict[str, object], told: str
+) -> None:
+    reason = {"code": code, "numbers": numbers, "text": "no node has 8 nvidia.com/gpu free"}
+    assert check._why({"reason": reason}) == told
     assert check._why({"reason": None}) == "-"
