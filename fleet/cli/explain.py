@@ -127,13 +127,13 @@ def _numbers(code: str | None, numbers: dict[str, Any]) -> list[str]:
     """The numbers of the reason, under names that people know."""
     numbers = {key: COUNTS_AS.get(value, value) if key == "tier" else value for key, value in numbers.items()}
     numbers.pop("release", None)  # the sentence says it
-    shown = {NUMBERS.get(key, key): value for key, value in numbers.items()}
+    rows = {NUMBERS.get(key, key): value for key, value in numbers.items()}
     if code == "BehindHead":  # its "what" is a part of the sentence, with the verb: "room in member east is"
-        shown = {"reserved" if key == "what" else key: value for key, value in shown.items()}
-        shown["reserved"] = str(shown["reserved"]).removesuffix(" is")
+        rows = {"reserved" if key == "what" else key: value for key, value in rows.items()}
+        rows["reserved"] = str(rows["reserved"]).removesuffix(" is")
     if code == "GuaranteeExhausted":  # a limit is the number "max", and this one is a min
-        shown = {"min" if key == "max" else key: value for key, value in shown.items()}
-    return [f"  {key}: {value}" for key, value in shown.items()]
+        rows = {"min" if key == "max" else key: value for key, value in rows.items()}
+    return [f"  {key}: {value}" for key, value in rows.items()]
 
 
 def _lines(record: dict[str, Any]) -> list[str]:

@@ -45,14 +45,14 @@ def lines(document: dict[str, Any]) -> list[str]:
 def would_start(changes: list[dict[str, Any]]) -> list[str]:
     """The smallest changes that start a job: the certain starts, then the likely ones. Who waits for the end of a
     back-off starts then, not now."""
-    found: list[str] = []
-    for certain, text in ((True, "Would start it"), (False, "Would likely start it")):
+    texts: list[str] = []
+    for certain, title in ((True, "Would start it"), (False, "Would likely start it")):
         those = [change for change in changes if bool(change.get("certain")) is certain]
         later = [f"  {change['text']}" for change in those if change.get("kind") == "Wait"]
         now = [f"  {change['text']}" for change in those if change.get("kind") != "Wait"]
-        found += [f"{text}:", *later] if later else []
-        found += [f"{text} now, each by itself:", *now] if now else []
-    return found
+        texts += [f"{title}:", *later] if later else []
+        texts += [f"{title} now, each by itself:", *now] if now else []
+    return texts
 
 
 def would_not(without: list[dict[str, Any]]) -> list[str]:

@@ -127,13 +127,13 @@ class RuledGang:
 
     def _tightest_first(self, rule: PartRule, among: Mask | None) -> list[tuple[str, Mask]]:
         """The domains with as much in all as one part of a rule asks for, by what is free there of that."""
-        asked = asked_by([replace(self._pods[kind], count=count) for kind, count in rule.each])
+        sums = asked_by([replace(self._pods[kind], count=count) for kind, count in rule.each])
         rows: list[tuple[list[int], str, Mask]] = []
         for name, nodes in self._nodes.domains(rule.level):
             mask = nodes if among is None else nodes & among
             free = self._nodes.free[mask].clip(0).sum(axis=0).tolist()
-            if all(amount <= have for amount, have in zip(asked, free, strict=True)):
-                rows.append(([have for amount, have in zip(asked, free, strict=True) if amount], name, mask))
+            if all(amount <= have for amount, have in zip(sums, free, strict=True)):
+                rows.append(([have for amount, have in zip(sums, free, strict=True) if amount], name, mask))
         return [(name, mask) for _, name, mask in sorted(rows, key=itemgetter(0, 1))]
 
 

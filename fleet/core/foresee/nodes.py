@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import replace
 from operator import itemgetter
 
-from fleet.core.foresee.seating import GangSeating, Move, Pools
+from fleet.core.foresee.seating import GangSeats, Move, Pools
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.matching import domain_of, pool_takes
 from fleet.core.model.member import Member
@@ -166,19 +166,19 @@ class ForwardNodes:
         if parts is None or not self._may_fit(unit):
             return False
         moves: list[Move] = []
-        taken: list[Move] = []
+        uses: list[Move] = []
         if unit.confined:
-            seating = GangSeating(self, {place: (need, claim) for place, need, claim, _ in parts})
-            left = {place: pods for place, _, _, pods in parts}
-            coming = [replace(part, replicas=left.get(place, 0)) for place, part in enumerate(unit.components)]
+            seating = GangSeats(self, {place: (need, claim) for place, need, claim, _ in parts})
+            coming_pods = {place: pods for place, _, _, pods in parts}
+            coming = [replace(part, replicas=coming_pods.get(place, 0)) for place, part in enumerate(unit.components)]
             if not seating.seated(bundle_of(coming, unit.rules)):
                 return False
-            taken = seating.uses
-        elif not all(self.fill(need, claim, pods, None, moves, taken) for _, need, claim, pods in parts):
+            uses = seating.uses
+        elif not all(self.fill(need, claim, pods, None, moves, uses) for _, need, claim, pods in parts):
             self.undo(moves)
             return False
         held = self._held.setdefault(unit.id, {})
-        for node, holds in taken:
+        for node, holds in uses:
             sum_ = tuple(a + b for a, b in zip(held[node], holds, strict=True)) if node in held else holds
             held[node] = self._on.setdefault(node, {})[unit.id] = sum_
         self.changed.add(unit.id)

@@ -37,7 +37,7 @@ class NodeRoom(Protocol):
         ...
 
 
-class GangSeating:
+class GangSeats:
     """Puts one gang onto nodes. `moves`: how to undo it; `uses`: what it uses of each node."""
 
     def __init__(self, nodes: NodeRoom, parts: Mapping[int, Part]) -> None:
@@ -64,12 +64,12 @@ class GangSeating:
     def _spread(self, bundle: Bundle, within: Pools | None) -> bool:
         rule = bundle.rule
         assert rule is not None
-        left, most = bundle.count, rule.most // rule.size if rule.most else bundle.count
+        rest, most = bundle.count, rule.most // rule.size if rule.most else bundle.count
         for domain, pools in self._nodes.domains(rule.level, within):
-            room = min(left, most - self._bundles_in[bundle, domain])
+            room = min(rest, most - self._bundles_in[bundle, domain])
             while room and self.seated(bundle, pools):
                 self._bundles_in[bundle, domain] += 1
-                left, room = left - 1, room - 1
-            if not left:
+                rest, room = rest - 1, room - 1
+            if not rest:
                 return True
         return not rule.hard and self.seated(bundle, within)

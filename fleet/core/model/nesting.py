@@ -77,6 +77,11 @@ def all_in(bundle: Bundle) -> Iterator[Bundle]:
         yield from all_in(one)
 
 
+def innermost(bundle: Bundle) -> dict[int, int]:
+    """By the place of a component, the number of the innermost bundle of its pods, as `all_in` gives them."""
+    return {place: number for number, one in enumerate(all_in(bundle)) for place, _ in one.pods}
+
+
 def whole_gang(bundle: Bundle) -> tuple[Rules, Bundle | None]:
     """The hard rules that are about all pods of a gang as a whole, and the gang with the bundles of its other rules, or
     None where it has no others."""
@@ -130,20 +135,29 @@ def _flaw(rule: PlacementRule, components: Sequence[Component]) -> tuple[str, st
     unknown = [name for name in rule.of if all(part.name != name for part in components)]
     if unknown:
         return "of", f"{unknown[0]!r} is no component of the gang"
-    if rule.size < 0:
-        return "size", f"{rule.size} is below 0"
-    if rule.most < 0:
-        return "most", f"{rule.most} is below 0"
+    return _flaw_of_parts(rule) or _uneven(rule, components)
+
+
+def _flaw_of_parts(rule: PlacementRule) -> tuple[str, str] | None:
+    """What is wrong with the numbers of a rule, whatever the gang."""
+    for name, amount in (("size", rule.size), ("most", rule.most)):
+        if amount < 0:
+            return name, f"{amount} is below 0"
     if rule.size == WHOLE and (rule.most or rule.even):
         return "size", "is missing: most and even are for pods in parts"
     if rule.size and not rule.hard:
         return "hard", "is false: pods in parts need a hard rule"
     if rule.most and rule.most < rule.size:
         return "most", f"{rule.most} is less than one part of {rule.size}"
+    return None
+
+
+def _uneven(rule: PlacementRule, components: Sequence[Component]) -> tuple[str, str] | None:
+    """The size that does not divide the pods of a rule into parts alike."""
     counts = [components[at].replicas for at in _places(rule, components)]
     total = sum(counts)
     if rule.size and (total % rule.size or any(count * rule.size % total for count in counts)):
-        return "size", f"{rule.size} does not divide {' + '.join(map(str, counts))} pods into parts alike"
+        return "size", f"{rule.size} does not divide {' + '.join(map(str, counts)) or '0'} pods into parts alike"
     return None
 
 

@@ -140,15 +140,15 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
 
 def unit(item: object, where: str) -> Unit:
     """A unit of its long form, without values that contradict themselves."""
-    found: Unit = decode(Unit, item, where)
-    if not LEAST_PRIORITY <= found.priority <= MOST_PRIORITY:
-        problem = f"{found.priority} is no priority: they are between {LEAST_PRIORITY} and {MOST_PRIORITY}"
+    decoded: Unit = decode(Unit, item, where)
+    if not LEAST_PRIORITY <= decoded.priority <= MOST_PRIORITY:
+        problem = f"{decoded.priority} is no priority: they are between {LEAST_PRIORITY} and {MOST_PRIORITY}"
         raise BadSnapshot([(f"{where}.priority", problem)])
-    if found.walltime_s is not None and found.walltime_s < 0:
-        raise BadSnapshot([(f"{where}.walltime_s", f"{found.walltime_s:g} is below zero")])
-    for number, name, problem in flaws(found.rules, found.components):
+    if decoded.walltime_s is not None and decoded.walltime_s < 0:
+        raise BadSnapshot([(f"{where}.walltime_s", f"{decoded.walltime_s:g} is below zero")])
+    for number, name, problem in flaws(decoded.rules, decoded.components):
         raise BadSnapshot([(f"{where}.rules[{number}].{name}", problem)])
-    return found
+    return decoded
 
 
 def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:

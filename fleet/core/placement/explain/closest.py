@@ -23,8 +23,9 @@ from fleet.core.model.matching import repelled_by
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.reason import Code, Reason, human
 from fleet.core.placement.packing.bundles import around, pods_in
+from fleet.core.placement.packing.levels import Levels
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import GangPart, Levels, Shape, Space, bundle_of, levels_of
+from fleet.core.placement.packing.space import GangPart, Shape, Space, bundle_of, levels_of
 
 _ALIKE = 0.75  # how near a name must come to be meant, as difflib measures
 
@@ -191,14 +192,14 @@ def _within(shape: Shape, part: int, space: Space) -> str:
     """Where the pods of a part must stand together."""
     texts = [f"within one {space.levels[level]}" for level in levels_of(shape)]
     bundle = bundle_of(shape)
-    for one in around(bundle, part) if bundle is not None else ():
-        level, pods = space.levels[one.levels[0]], sum(pods_in(one).values())
-        if one.count == 1:
+    for inner in around(bundle, part) if bundle is not None else ():
+        level, pods = space.levels[inner.levels[0]], sum(pods_in(inner).values())
+        if inner.count == 1:
             texts.append(f"within one {level}")
         elif pods > 1:
             texts.append(f"in parts of {pods} within one {level}")
-        if one.most and one.most < one.count:
-            texts.append(f"at most {one.most * pods} within one {level}")
+        if inner.most and inner.most < inner.count:
+            texts.append(f"at most {inner.most * pods} within one {level}")
     return f" {' and '.join(texts)}" if texts else ""
 
 

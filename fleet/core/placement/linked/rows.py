@@ -30,8 +30,9 @@ from fleet.core.model.cause import Cause, left_out
 from fleet.core.placement.candidates.eligibility import MemberChoice
 from fleet.core.placement.linked.classes import Units
 from fleet.core.placement.packing.draft import room_for
+from fleet.core.placement.packing.levels import Domain, Levels
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import Domain, GangPart, Levels, Shape, Vector, confined, levels_of, slots
+from fleet.core.placement.packing.space import GangPart, Shape, Vector, confined, levels_of, slots
 from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, PassableSpan, Problem, Spread, Terms
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span

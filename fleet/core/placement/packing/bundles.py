@@ -12,7 +12,8 @@ from functools import partial
 
 from fleet.core.model.effort import Effort
 from fleet.core.placement.packing.draft import PackingDraft
-from fleet.core.placement.packing.space import Domain, GangPart, Levels, PartBundle, Shape
+from fleet.core.placement.packing.levels import Domain, Levels, PartBundle
+from fleet.core.placement.packing.space import GangPart, Shape
 
 Ground = Sequence[int]  # pools, by index
 _Mark = tuple[tuple[object, ...], Counter[tuple[PartBundle, Domain]], int]
@@ -56,16 +57,16 @@ class BundlePacker:
     def _spread_all(self, bundle: PartBundle, ground: Ground) -> bool:
         return not any(self._spread(one, one.count, ground) for one in bundle.inner)
 
-    def left(self, bundle: PartBundle, ground: Ground) -> list[int]:
+    def unplaced(self, bundle: PartBundle, ground: Ground) -> list[int]:
         """How many pods of each part find no place, when the bundles go one after another."""
-        left = [0] * len(self._shape)
+        rest = [0] * len(self._shape)
         for one in bundle.inner:
             out = self._spread(one, one.count, ground)
             for part, pods in pods_in(one).items():
-                left[part] += out * pods
+                rest[part] += out * pods
         for part, pods in bundle.pods:
-            left[part] += self._draft.fill(self._shape[part], pods, ground=ground)
-        return left
+            rest[part] += self._draft.fill(self._shape[part], pods, ground=ground)
+        return rest
 
     def _fill(self, bundle: PartBundle, ground: Ground) -> bool:
         mark = self._draft.mark() if len(bundle.pods) > 1 else ()
@@ -155,18 +156,18 @@ class BundlePacker:
         ]
         items += [(pods, partial(self._loose, self._shape[part])) for part, pods in bundle.pods]
         used: set[Domain] = set()
-        for left, put in items:
+        for rest, put in items:
             domains = list(self._tightest_first(None, bundle.levels[0], ground))
-            while left and domains:
-                offers = [left - self._undone(partial(put, left, there)) for _, there in domains]
+            while rest and domains:
+                offers = [rest - self._undone(partial(put, rest, there)) for _, there in domains]
                 most = max(offers)
                 best = [place for offer, place in zip(offers, domains, strict=True) if offer == most]
                 domain, there = next((place for place in best if place[0] in used), best[0])
                 if not most:
                     break
-                left = put(left, there)
+                rest = put(rest, there)
                 used.add(domain)
-            if left and put(left, ground):
+            if rest and put(rest, ground):
                 return False
         return True
 
@@ -195,21 +196,24 @@ class BundlePacker:
     def _tightest_first(self, bundle: PartBundle | None, level: int, ground: Ground) -> list[tuple[Domain, Ground]]:
         """The domains in the ground, by what is free of all that the gang asks for; those alone, where a bundle is
         given, that have as much in all as one of these asks for."""
-        parts = [(self._shape[part], pods) for part, pods in (pods_in(bundle) if bundle is not None else {}).items()]
-        asked = Counter[int]()
-        for part, pods in parts:
-            for resource, amount in part.need:
-                asked[resource] += amount * pods
+        needs = self._sums(bundle) if bundle is not None else {}
         order = sorted({resource for part in self._shape for resource, _ in part.need})
         among, rows = set(ground), list[tuple[tuple[int, ...], Domain, Ground]]()
         for domain, pools in self._domains((level,)):
             there = [index for index in pools if index in among]
-            totals = [total for index in there if (total := self._draft.pools[index].total)]
-            free = [sum(amounts) for amounts in zip(*totals, strict=True)]
-            if free and all(free[resource] >= amount for resource, amount in asked.items()):
+            free = self._draft.free(there)
+            if free and all(free[resource] >= amount for resource, amount in needs.items()):
                 rows.append((tuple([free[resource] for resource in order]), domain, there))
         rows.sort()
         return [(domain, there) for _, domain, there in rows]
+
+    def _sums(self, bundle: PartBundle) -> Counter[int]:
+        """What one bundle asks for in all, by resource."""
+        sums = Counter[int]()
+        for part, pods in pods_in(bundle).items():
+            for resource, amount in self._shape[part].need:
+                sums[resource] += amount * pods
+        return sums
 
 
 def pods_in(bundle: PartBundle) -> Counter[int]:

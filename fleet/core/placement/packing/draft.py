@@ -11,8 +11,9 @@ from typing import Any
 
 from fleet.core.model.effort import Effort
 from fleet.core.model.refine import Home, RefineOutcome, refine
+from fleet.core.placement.packing.levels import Domain
 from fleet.core.placement.packing.pool import PoolRoom
-from fleet.core.placement.packing.space import Domain, GangPart, Vector, slots
+from fleet.core.placement.packing.space import GangPart, Vector, slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,11 @@ class PackingDraft:
         """Room in these pools for how many pods of this part alone."""
         return room_for([self.pools[index] for index in ground], part)
 
+    def free(self, ground: Sequence[int]) -> list[int]:
+        """What is free in these pools together, by resource; nothing where they have no nodes."""
+        totals = [total for index in ground if (total := self.pools[index].total)]
+        return [sum(amounts) for amounts in zip(*totals, strict=True)]
+
     def fit(self) -> Fit:
         eights, fours, twos, beside = self._broken
         return Fit(tuple(self.pools), (eights, fours, twos, beside), self._potential)
@@ -92,13 +98,16 @@ class PackingDraft:
                 sides[pool.potential].append(zip(keys, repeat(index)))
         return chain.from_iterable(side[0] if len(side) == 1 else merge(*side) for side in sides if side)
 
+    def _any_node(self, part: GangPart, ground: Sequence[int]) -> bool:
+        pools = (self.pools[index] for index in ground)
+        return any(pool.counts for pool in pools if pool.takes[part.node_claim])
+
     def fill(self, part: GangPart, replicas: int, *, whole: bool = False, ground: Sequence[int] | None = None) -> int:
         """Put pods onto the fullest nodes of the ground that take them; returns how many found no place. `whole`: all
         or none."""
         need, ground = part.need, self._ground if ground is None else ground
         if not need:
-            usable = (self.pools[index] for index in ground)
-            return 0 if any(pool.counts for pool in usable if pool.takes[part.node_claim]) else replicas
+            return 0 if self._any_node(part, ground) else replicas
         floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
         rest_of_pods = replicas
         moves: list[tuple[int, Vector, Vector, int, int]] = []

@@ -22,18 +22,9 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.unit import Component, Unit
 from fleet.core.placement.packing.bundles import BundlePacker
 from fleet.core.placement.packing.draft import Fit, PackingDraft, room_for
+from fleet.core.placement.packing.levels import Domain, Levels
 from fleet.core.placement.packing.pool import PoolRoom
-from fleet.core.placement.packing.space import (
-    Domain,
-    GangPart,
-    Levels,
-    Shape,
-    Space,
-    Vector,
-    bundle_of,
-    confined,
-    levels_of,
-)
+from fleet.core.placement.packing.space import GangPart, Shape, Space, Vector, bundle_of, confined, levels_of
 
 
 class MemberRoom:
@@ -179,7 +170,7 @@ class MemberRoom:
             draft = PackingDraft(self.pools, ground, devices)
             if bundle is not None:
                 packer = BundlePacker(shape, draft, partial(self.domains, potential=True), self.effort)
-                left = packer.left(bundle, ground)
+                left = packer.unplaced(bundle, ground)
             else:
                 left = [draft.fill(part, part.replicas) for part in shape]
             if best is None or sum(left) < sum(best):

@@ -8,43 +8,21 @@ place in a vector, of which there is none.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.effort import Effort
 from fleet.core.model.matching import PoolIndex, domain_of, labels_of, pool_takes
 from fleet.core.model.member import Member, Pool, Taint
-from fleet.core.model.nesting import Bundle, all_in, whole_gang
 from fleet.core.model.nesting import bundle_of as nested
+from fleet.core.model.nesting import innermost, whole_gang
 from fleet.core.model.refine import UNBOUNDED, Need, Vector, slots
 from fleet.core.model.rule import Rules
 from fleet.core.model.unit import Component, NodeClaim, Unit
+from fleet.core.placement.packing.levels import LevelNumbers, Levels, PartBundle
 
 __all__ = ["UNBOUNDED", "GangPart", "Need", "Shape", "Space", "Vector", "confined", "levels_of", "slots"]
-
-
-Levels = tuple[int, ...]
-Domain = tuple[str, ...]  # the value of each of some levels
-
-
-@dataclass(frozen=True, slots=True)
-class PartBundle:
-    """Pods of a gang that stand in one domain each, by the numbers of a Space: `count` bundles alike in each bundle
-    around them. `number`: among the bundles of the gang, as `all_in` gives them. `levels`: the level of the domain; of
-    a bundle that is not `hard`, the coarser ones after it, too.
-    `pods`: (place of the part in the shape, its pods in one bundle), beside those of the `inner` bundles. `most`: the
-    bundles that one domain takes at most, 0 for any number; `even`: see PlacementRule."""
-
-    number: int
-    count: int
-    levels: Levels
-    pods: tuple[tuple[int, int], ...]
-    inner: tuple[PartBundle, ...]
-    hard: bool = True
-    most: int = 0
-    even: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +103,8 @@ class Space:
             )
         else:
             self._number(claims, list(dict.fromkeys(map(_labelled, pools))))
-        self._coarser = _coarser({rule.level for one in rules for rule in one if not rule.hard}, pools or ())
-        levels = {rule.level for one in rules for rule in one}
-        self.levels: tuple[str, ...] = tuple(sorted(levels.union(*self._coarser.values())))
-        self._level_index = {level: number for number, level in enumerate(self.levels)}
+        self._levels = LevelNumbers([rule for one in rules for rule in one], pools or ())
+        self.levels = self._levels.names
         self.shapes: list[Shape] = []
         self.effort = Effort()
         self._by_shape: dict[Shape, int] = {}
@@ -170,52 +146,31 @@ class Space:
     def shape(self, components: Iterable[Component], rules: Rules = ()) -> Shape:
         components = list(components)
         whole, outer = whole_gang(nested(components, rules)) if rules else ((), None)
-        homes = {place: number for number, one in enumerate(all_in(outer)) for place, _ in one.pods} if outer else {}
+        homes = innermost(outer) if outer is not None else {}
+        keys = [self._key(component, homes.get(place, -1)) for place, component in enumerate(components)]
         parts: dict[_PartKey, int] = {}
-        places: dict[int, _PartKey] = {}
-        for place, component in enumerate(components):
-            wanted = [(name, amount) for name, amount in component.requests.items_ if amount > 0]
-            need = sorted([(self.index[name], amount) for name, amount in wanted if name in self.index])
-            absent = tuple([item for item in wanted if item[0] not in self.index])
-            if absent:
-                need.append((len(self.index), 1))
-            key = (tuple(need), self._node_claim_index[component.claim], absent, homes.get(place, -1))
+        for component, key in zip(components, keys, strict=True):
             parts[key] = parts.get(key, 0) + max(0, component.replicas)
-            places[place] = key
-        keys = sorted([key for key, replicas in parts.items() if replicas], key=self._size_of, reverse=True)
-        levels = tuple([self._level_index[rule.level] for rule in whole])
+        order = sorted([key for key, pods in parts.items() if pods], key=self._size_of, reverse=True)
+        levels = tuple([level for rule in whole for level in self._levels.of(rule)])
         bundle = None
         if outer is not None:
-            numbers = {key: number for number, key in enumerate(keys)}
-            at = {place: numbers[key] for place, key in places.items() if key in numbers}
-            bundle = self._numbered(outer, at, list(all_in(outer)))
-        return tuple([GangPart(parts[key], *key[:2], levels, key[2], bundle) for key in keys])
+            numbers = {key: number for number, key in enumerate(order)}
+            bundle = self._levels.bundle(outer, {place: numbers.get(key, -1) for place, key in enumerate(keys)})
+        return tuple([GangPart(parts[key], *key[:2], levels, key[2], bundle) for key in order])
+
+    def _key(self, component: Component, home: int) -> _PartKey:
+        """What tells the pods of a component from those of others. `home`: their innermost bundle."""
+        wanted = [(name, amount) for name, amount in component.requests.items_ if amount > 0]
+        need = sorted([(self.index[name], amount) for name, amount in wanted if name in self.index])
+        absent = tuple([item for item in wanted if item[0] not in self.index])
+        if absent:
+            need.append((len(self.index), 1))
+        return tuple(need), self._node_claim_index[component.claim], absent, home
 
     def _size_of(self, key: _PartKey) -> tuple[object, ...]:
         need, claim, absent, home = key
         return self.size(need), claim, absent, home
-
-    def _numbered(self, bundle: Bundle, numbers: Mapping[int, int], bundles: Sequence[Bundle]) -> PartBundle:
-        """The bundle with its pods by part, and with levels by number. `numbers`: the part of each component;
-        `bundles`: all of the gang."""
-        rule, pods = bundle.rule, Counter[int]()
-        number = next(at for at, one in enumerate(bundles) if one is bundle)
-        for place, each in bundle.pods:
-            pods[numbers[place]] += each
-        inner = [self._numbered(one, numbers, bundles) for one in bundle.inner]
-        if rule is None:
-            return PartBundle(number, 1, (), tuple(sorted(pods.items())), tuple(inner))
-        levels = [rule.level, *(self._coarser[rule.level] if not rule.hard else ())]
-        return PartBundle(
-            number,
-            bundle.count,
-            tuple([self._level_index[level] for level in levels]),
-            tuple(sorted(pods.items())),
-            tuple(inner),
-            rule.hard,
-            rule.most // rule.size if rule.most else 0,
-            rule.even,
-        )
 
     def pod_request(self, part: GangPart) -> dict[str, int]:
         """Return what one pod asks for by name, devices first."""
@@ -241,17 +196,6 @@ class Space:
         for index, amount in need:
             vector[index] = amount
         return tuple(vector)
-
-
-def _coarser(levels: Set[str], pools: Iterable[Pool]) -> dict[str, tuple[str, ...]]:
-    """Of each of these levels, those above it in any place tree, fine to coarse."""
-    above: dict[str, dict[str, int]] = {level: {} for level in sorted(levels)}
-    for pool in pools if levels else ():
-        for level, path in pool.places:
-            for other, start in pool.places if level in above else ():
-                if path.startswith(f"{start}/"):
-                    above[level].setdefault(other, start.count("/"))
-    return {level: tuple(sorted(others, key=lambda one: (-others[one], one))) for level, others in above.items()}
 
 
 def _devices_first(name: str) -> tuple[bool, str]:

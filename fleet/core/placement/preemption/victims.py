@@ -23,7 +23,8 @@ from fleet.core.model.member import Member, Pool
 from fleet.core.model.plan import Answer, Said, Stage
 from fleet.core.model.unit import Seat, Unit
 from fleet.core.placement.candidates.candidate import Candidate
-from fleet.core.placement.packing.space import Levels, Need, Vector, confined, levels_of
+from fleet.core.placement.packing.levels import Levels
+from fleet.core.placement.packing.space import Need, Vector, confined, levels_of
 from fleet.core.placement.preemption.state import EvictableWork, Lacking, PreemptionState, Work, freeing
 from fleet.core.placement.problem import Demand, FreedRow, SiteNodes, Solver, Victim, VictimProblem
 
