@@ -14,12 +14,23 @@ from fleet.admission import declaring, fleet_objects, notifying, policies, quota
 from fleet.admission.circles import starts_after_itself
 from fleet.admission.effectless import without_effect
 from fleet.admission.growth import has_what_it_asks
+from fleet.admission.hypernodes import HYPERNODE
 from fleet.admission.internal import internal
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.unread import unread
 from fleet.admission.waiting import may_wait
-from fleet.wellknown import ANNOTATION_SEEDED, CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, SYSTEM_NAMESPACES, WORK
+from fleet.wellknown import (
+    ANNOTATION_SEEDED,
+    CLUSTER,
+    CONFIG,
+    HYPERNODES,
+    POLICY,
+    QUEUE,
+    QUOTA,
+    SYSTEM_NAMESPACES,
+    WORK,
+)
 
 # Checks of single objects of Kubernetes' own kinds that are the hub's.
 _OF_THE_HUB: dict[tuple[str, str], Check] = {
@@ -64,5 +75,6 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (WORK, "resourcebindings"): fleet_objects.RESOURCE_BINDING,
         (CLUSTER, "clusters"): fleet_objects.CLUSTER,
         (CONFIG, "workloadinterpreters"): declaring.RULE,
+        (HYPERNODES, "hypernodes"): HYPERNODE,
         (CONFIG, "notificationreceivers"): notifying.RECEIVER,
     }

@@ -23,6 +23,7 @@ CLUSTER = "cluster.karmada.io"
 QUEUE = "scheduling.x-k8s.io"
 QUOTA = "scheduling.sigs.k8s.io"
 CONFIG = "config.fleet.io"
+HYPERNODES = "topology.volcano.sh"  # of Volcano: which nodes are close to each other
 
 # -- marks of every object that Fleet puts into a member, the pods of a job too
 LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object

@@ -7,7 +7,7 @@ As in Kubernetes, readers see logs, and writers of jobs may open a shell in the 
 from __future__ import annotations
 
 from fleet.values.ports import Body
-from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
+from fleet.wellknown import CLUSTER, CONFIG, HYPERNODES, POLICY, QUEUE, QUOTA, WORK
 
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
@@ -49,6 +49,7 @@ _VIEWER = [
     _rule([QUEUE], ["queues", "queueunits"], _READ),
     _rule([QUOTA], ["elasticquotatrees"], _READ),
     _rule([CLUSTER], ["clusters"], _READ),
+    _rule([HYPERNODES], ["hypernodes"], _READ),
     _rule([CONFIG], ["notificationreceivers"], _READ),
 ]
 # Views of the whole hub that are paths, and no resources: decisions, faults and the newest snapshot show the names,
@@ -75,6 +76,7 @@ _FLEET_ADMIN = [
     *_QUEUE_ADMIN,
     *_OPERATOR[len(_VIEWER) :],
     _rule([CLUSTER], ["clusters"], _ALL),
+    _rule([HYPERNODES], ["hypernodes"], _ALL),
     _rule(_POLICY_GROUPS, [*_POLICIES, *_POLICIES_FOR_ALL], _ALL),
     _rule([CONFIG], ["workloadinterpreters", "notificationreceivers"], _ALL),
     _rule(["scheduling.k8s.io"], ["priorityclasses"], _ALL),

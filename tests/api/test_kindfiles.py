@@ -49,6 +49,7 @@ EXPECTED = {
     "validatingadmissionpolicies validatingadmissionpolicybindings "
     "mutatingadmissionpolicies mutatingadmissionpolicybindings",
     "config.fleet.io": "notificationreceivers workloadinterpreters",
+    "topology.volcano.sh": "hypernodes",
 }
 
 

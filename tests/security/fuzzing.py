@@ -73,6 +73,9 @@ _BASES: dict[str, dict[str, Any]] = {
     "notificationreceivers": {
         "spec": {"webhook": {"url": "https://chat.example.com/hook"}, "selector": {"matchLabels": {"a": "b"}}},
     },
+    "hypernodes": {
+        "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "^te[12]$"}}}]},
+    },
     "elasticquotatrees": {
         "spec": {
             "root": {
