@@ -336,7 +336,7 @@ class OneMember:
             why = "" if ready else self._reason()[1]
             model = replace(model, ready=ready, pools=pools, not_ready_reason=why, unschedulable=unschedulable)
         if self._traits.potential and (model is not self._model or self._modelled != self._nodes.version):
-            potential = potential_pools(self._traits.potential, self._nodes.count)
+            potential = potential_pools(self._traits.potential, self._nodes.count, self._nodes.trees)
             model = model if model.potential == potential else replace(model, potential=potential)
             self._modelled = self._nodes.version
         self._model = model

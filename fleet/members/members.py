@@ -58,7 +58,8 @@ Closed = tuple[tuple[tuple[str, str], ...], Amounts]  # labels and allocatable o
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node as a map of the fleet shows it. `used`: requests of all its pods; `usable`: it takes pods now."""
+    """A node as a map of the fleet shows it. `used`: requests of all its pods; `usable`: it takes pods now. `places`:
+    the domains that it lies in, as (level, path)."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -66,6 +67,7 @@ class NodeView:
     used: Amounts
     usable: bool
     ready: bool
+    places: tuple[tuple[str, str], ...] = ()
 
 
 class Members(Protocol):

@@ -1,7 +1,8 @@
 """The nodes of one member and the room on them, by pool.
 
-A pool is all nodes alike in labels and taints. A label that only tells nodes apart (the host name) makes no pools. The
-exception is a node that some gang asks for by such a label, which is a pool for as long as the gang asks. Free vectors
+A pool is all nodes alike in labels, taints and places. A label that only tells nodes apart (the host name) makes no
+pools. The exception is a node that some gang asks for by such a label, or by the level `host`, which is a pool for as
+long as the gang asks. Free vectors
 are kept as a multiset that each pod event moves one node within, so an event costs the same in a member of four nodes
 and of ten thousand, and the model for the decider is made from the distinct vectors only.
 """
@@ -9,7 +10,8 @@ and of ten thousand, and the model for the decider is made from the distinct vec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -17,7 +19,10 @@ from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.member import Pool, Taint
 from fleet.core.model.unit import Seat
 from fleet.kinds.requests import amounts
+from fleet.members.hypernodes import HyperNode
+from fleet.members.hypernodetree import Places
 from fleet.members.members import Closed, NodeView
+from fleet.members.placetrees import HOST, LabelTree, PlaceTrees
 from fleet.members.texts import labels_of, name_of, one_line
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity
@@ -47,21 +52,29 @@ NODE_NAME = "metadata.name"  # the field that node affinities may name; shown am
 ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
 RESOURCES_MAX = 128  # kinds of resources of a node that count, and of a pod
 SEATS_PER_NODE = 16  # that are remembered
-PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
+Labels = tuple[tuple[str, str], ...]
+PoolKey = tuple[Labels, tuple[Taint, ...], Places]
 
 
 @dataclass(slots=True)
 class MemberNode:
     name: str
-    pool: PoolKey
+    pool: tuple[Labels, tuple[Taint, ...]]
     allocatable: Amounts
     usable: bool  # schedulable now: ready, not cordoned, not tainted away
     ready: bool
-    own: tuple[tuple[str, str], ...] = ()  # its name, and its labels that no other node has
+    own: Labels = ()  # its name, and its labels that no other node has
+    places: Places = ()  # the domains that it lies in
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict((*self.pool[0], *self.own))
 
     def answers(self, named: frozenset[tuple[str, str]]) -> bool:
-        """Whether one of these is a label that it has to itself; ANY_VALUE stands for every value."""
-        return not named.isdisjoint(self.own) or any((key, ANY_VALUE) in named for key, _ in self.own)
+        """Whether one of these is a label that it has to itself; ANY_VALUE stands for every value, and HOST for every
+        node."""
+        keys = (HOST, *(key for key, _ in self.own))
+        return not named.isdisjoint(self.own) or any((key, ANY_VALUE) in named for key in keys)
 
     def offers(self, used: Amounts) -> Amounts:
         """The rest of it; an over-committed resource counts as none, not as less than none."""
@@ -119,7 +132,8 @@ class MemberNodes:
         self.total_used = NOTHING
         self.ready_count = 0
         self.unschedulable_count = 0
-        self._closed: dict[PoolKey, Amounts] = {}  # allocatable of the nodes that take no pods
+        self._closed: dict[tuple[Labels, tuple[Taint, ...]], Amounts] = {}  # allocatable of nodes that take no pods
+        self.trees = PlaceTrees()
         self.version = 0  # grows with every node that comes, goes or changes
 
     def __len__(self) -> int:
@@ -133,6 +147,9 @@ class MemberNodes:
         if node.name in self._avoided:
             self._hidden[node.name] = node
             node = replace(node, usable=False)
+        labels = node.labels
+        self.trees.hypernodes.put(node.name, labels)
+        node = replace(node, places=self.trees.places(node.name, labels))
         old = self._nodes.get(node.name)
         if old == node:
             return False
@@ -151,7 +168,32 @@ class MemberNodes:
 
     def remove(self, name: str) -> bool:
         self._hidden.pop(name, None)
+        self.trees.hypernodes.remove(name)
         return self._drop(name)
+
+    def planting(
+        self, trees: Iterable[LabelTree], hypernodes: Iterable[HyperNode], beside: frozenset[str]
+    ) -> Iterator[None]:
+        """Take these place trees in place of those before, in pieces (`HyperNodeTree.arranging`)."""
+        with self._repooled(self._labels):
+            self.trees.plant(trees)
+        yield from self.trees.hypernodes.arranging(hypernodes, beside)
+        self.trees.hypernodes.settle()
+        yield from self._placing()
+
+    def _placing(self) -> Iterator[None]:
+        """Look anew at the places of all nodes."""
+        for name in list(self._nodes):
+            node = self._nodes.get(name)
+            places = self.trees.places(name, node.labels) if node is not None else ()
+            if node is None or places == node.places:
+                continue
+            free = node.offers(self._used.get(name, NOTHING))
+            moved = self._nodes[name] = replace(node, places=places)
+            if node.usable:
+                self._move(node, free, None)
+                self._move(moved, None, free)
+            yield
 
     def ready(self, name: str) -> bool:
         node = self._nodes.get(name)
@@ -192,7 +234,13 @@ class MemberNodes:
         """All nodes, in no order."""
         return [
             NodeView(
-                node.name, node.pool[0], node.allocatable, self._used.get(node.name, NOTHING), node.usable, node.ready
+                node.name,
+                node.pool[0],
+                node.allocatable,
+                self._used.get(node.name, NOTHING),
+                node.usable,
+                node.ready,
+                node.places,
             )
             for node in self._nodes.values()
         ]
@@ -219,19 +267,26 @@ class MemberNodes:
         """From now on the nodes that have one of these labels to themselves are a pool each, the others not. True when
         that changed any pool."""
         turned = labels ^ self._labels
-        touched = [node for node in self._nodes.values() if node.usable and node.answers(turned)]
-        for node in touched:
-            self._move(node, node.offers(self._used.get(node.name, NOTHING)), None)
-        self._labels = labels
-        for node in touched:
-            self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
+        with self._repooled(turned) as touched:
+            self._labels = labels
         return bool(touched)
 
+    @contextmanager
+    def _repooled(self, named: frozenset[tuple[str, str]]) -> Iterator[Sequence[MemberNode]]:
+        """A change after which the nodes that have one of these labels to themselves may be in other pools."""
+        touched = [node for node in self._nodes.values() if node.usable and node.answers(named)]
+        for node in touched:
+            self._move(node, node.offers(self._used.get(node.name, NOTHING)), None)
+        yield touched
+        for node in touched:
+            self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
+
     def _key(self, node: MemberNode) -> PoolKey:
-        if not node.answers(self._labels):
-            return node.pool
         labels, taints = node.pool
-        return tuple(sorted((*labels, *node.own))), taints
+        if not node.answers(self._labels):
+            return labels, taints, node.places
+        host = self.trees.host_places(node.name, node.labels)
+        return tuple(sorted((*labels, *node.own))), taints, (*node.places, *host)
 
     def _move(self, node: MemberNode, old: Amounts | None, new: Amounts | None) -> None:
         if old == new:
@@ -257,6 +312,9 @@ class MemberNodes:
 
     def pools(self) -> tuple[Pool, ...]:
         """For the decider, in a fixed order; the same object until something changes."""
+        if self.trees.hypernodes.settle():
+            for _ in self._placing():
+                pass
         if self._model is None:
             keys = sorted(self._pools, key=_order)
             self._model = tuple(self._pool(key) for key in keys)
@@ -289,16 +347,16 @@ class MemberNodes:
     def _pool(self, key: PoolKey) -> Pool:
         state = self._pools[key]
         if state.model is None:
-            labels, taints = key
+            labels, taints, places = key
             free = tuple(sorted(state.free.items(), key=lambda entry: entry[0].items_))
             most: dict[str, int] = {}
             for vector in state.allocatable:
                 for name, amount in vector.items_:
                     most[name] = max(most.get(name, 0), amount)
-            state.model = Pool(labels, taints, free=free, allocatable=Amounts.of(most))
+            state.model = Pool(labels, taints, free=free, allocatable=Amounts.of(most), places=places)
         return state.model
 
 
 def _order(key: PoolKey) -> tuple[object, ...]:
-    labels, taints = key
-    return labels, tuple((t.key, t.value, t.effect) for t in taints)
+    labels, taints, places = key
+    return labels, tuple((t.key, t.value, t.effect) for t in taints), places

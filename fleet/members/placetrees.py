@@ -56,11 +56,10 @@ class PlaceTrees:
         self.of_labels: tuple[LabelTree, ...] = ()
         self._shared: dict[Places, Places] = {}
 
-    def plant(self, trees: Iterable[LabelTree]) -> bool:
-        """Take these trees of labels in place of those before; whether they are others."""
-        before, self.of_labels = self.of_labels, tuple(dict.fromkeys(trees))
+    def plant(self, trees: Iterable[LabelTree]) -> None:
+        """Take these trees of labels in place of those before."""
+        self.of_labels = tuple(dict.fromkeys(trees))
         self._shared.clear()
-        return before != self.of_labels
 
     def places(self, node: str, labels: Mapping[str, str]) -> Places:
         """The domains of the node, tree by tree; nodes of the same domains share one value."""

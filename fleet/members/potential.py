@@ -14,6 +14,7 @@ from typing import Any
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Pool, Taint
+from fleet.members.placetrees import PlaceTrees
 from fleet.values.quantity import BadQuantity, quantity
 
 _MOST_GROUPS = 100
@@ -94,12 +95,19 @@ def _taint(given: object, where: str) -> Taint:
 
 
 def potential_pools(
-    groups: Iterable[NodeGroup], there: Callable[[tuple[tuple[str, str], ...]], int]
+    groups: Iterable[NodeGroup], there: Callable[[tuple[tuple[str, str], ...]], int], trees: PlaceTrees
 ) -> tuple[Pool, ...]:
-    """The nodes that could still be added. `there`: how many nodes have all these labels now."""
+    """The nodes that could still be added. `there`: how many nodes have all these labels now. Nobody knows their names,
+    so their places follow from the labels of the group."""
     left = ((group, group.most - there(group.labels)) for group in groups)
     return tuple(
-        Pool(group.labels, group.taints, free=((group.has, nodes),), allocatable=group.has)
+        Pool(
+            group.labels,
+            group.taints,
+            free=((group.has, nodes),),
+            allocatable=group.has,
+            places=trees.places("", dict(group.labels)),
+        )
         for group, nodes in left
         if nodes > 0
     )

@@ -25,14 +25,14 @@ def test_a_group_is_what_one_node_has_and_how_many_there_may_be() -> None:
 
 def test_nodes_that_are_there_are_not_added_again() -> None:
     nodes, groups = MemberNodes(), read_groups(json.dumps([GROUP]))
-    [pool] = potential_pools(groups, nodes.count)
+    [pool] = potential_pools(groups, nodes.count, nodes.trees)
     assert (pool.free[0][1], pool.labels, pool.allocatable) == (3, (("group", "h800"),), groups[0].has)
     nodes.put(read_node(node("n0", labels={"group": "h800"})))
     nodes.put(read_node(node("n1", labels={"group": "other"})))
-    assert [pool.free[0][1] for pool in potential_pools(groups, nodes.count)] == [2]
+    assert [pool.free[0][1] for pool in potential_pools(groups, nodes.count, nodes.trees)] == [2]
     for number in range(5, 8):
         nodes.put(read_node(node(f"n{number}", labels={"group": "h800"})))
-    assert potential_pools(groups, nodes.count) == ()
+    assert potential_pools(groups, nodes.count, nodes.trees) == ()
 
 
 @pytest.mark.parametrize(
