@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from api.admission.causes import duplicate, forbidden, invalid, required, unsupported
+from api.admission.labelselectors import selector_faults
 from api.admission.rule import Checks, dig, of_new, only_mutable
 from api.engine.status import Cause
 from api.objects.objects import Objects
@@ -17,6 +18,7 @@ from api.objects.writing import Review
 from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.kinds.gangs import BY_NAME, NONE, unknown
 from fleet.members.gpusource import faults
+from fleet.members.placetrees import topology_faults
 from fleet.members.potential import BadPotential, read_groups
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping
@@ -71,7 +73,10 @@ def cluster(body: Body) -> Sequence[Cause]:
     if "metrics" in spec:
         for field, value, why in faults(mapping(spec["metrics"])):
             causes.append(invalid(f"spec.metrics.{field}".rstrip("."), value, why))
-    return causes
+    causes += [
+        invalid(f"spec.topology{where}", value, why) for where, value, why in topology_faults(spec.get("topology"))
+    ]
+    return causes + list(selector_faults("spec.hyperNodeSelector", mapping(spec.get("hyperNodeSelector"))))
 
 
 def _id_stays(review: Review) -> Sequence[Cause]:

@@ -68,7 +68,8 @@ def _is_of_the_future(answer: HttpAnswer) -> bool:
 class Follower:
     """`contact` is called whenever the member showed that it lives. `kick` cuts pauses and streams short: used when
     the member is back after a loss, since an old stream may be dead without knowing. `time`: the member's on the event
-    loop. `member`: its name, for the log."""
+    loop. `member`: its name, for the log. `pause_max_s`: between two tries. `refused` is called when `forbidden` is
+    another."""
 
     def __init__(
         self,
@@ -80,17 +81,21 @@ class Follower:
         contact: Callable[[], None],
         time: LoopTime | None = None,
         member: str = "",
+        pause_max_s: float = PAUSE_MAX_S,
+        refused: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self._member = member
         self.synced = False
         self.error = ""
         self.unread = 0  # objects that could not be read so far
+        self.forbidden = False  # the hub has no right to the collection
         self._connection = connection
         self._sink = sink
         self._selector = selector
         self._contact = contact
         self._time = time or LoopTime()
+        self._pause_max_s, self._refused = pause_max_s, refused
         self._page = PAGE
         self._revision = ""
         self._failures = 0  # in a row, since a watch brought something
@@ -126,7 +131,7 @@ class Follower:
                 if isinstance(error, TooLarge) and self._page > 1 and not self._revision:
                     self._page = max(1, self._page // SMALLER)
                     continue
-            pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(self._failures - 1, 10)) * random.uniform(0.7, 1.3)
+            pause = min(self._pause_max_s, PAUSE_FIRST_S * 2 ** min(self._failures - 1, 10)) * random.uniform(0.7, 1.3)
             try:
                 async with _pause(pause):
                     await self._kick.wait()
@@ -138,6 +143,9 @@ class Follower:
 
     def _must_be_ok(self, answer: HttpAnswer, what: str) -> None:
         """Raise UnservedCollection, _Relist, or Unreachable, for an answer that is none."""
+        if (answer.status == 403) != self.forbidden:
+            self.forbidden = not self.forbidden
+            self._refused()
         if answer.status == 404:
             raise UnservedCollection(self.path)
         if answer.status == 410 or _is_of_the_future(answer):

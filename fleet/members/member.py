@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -35,6 +36,7 @@ from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
 from fleet.members.members import Closed, MemberChange, NodeView
 from fleet.members.nodes import MemberNodes
+from fleet.members.planting import MemberPlaces
 from fleet.members.potential import potential_pools
 from fleet.members.texts import one_line
 from fleet.members.traits import MemberLimits, MemberSettings, Traits
@@ -67,12 +69,14 @@ class OneMember:
         self._life = Contact(limits.lost_after_s)
         connection.lost = self._life.lost
         self._nodes = MemberNodes()
-        kept, time = MemberMemory(limits.kept_bytes, limits.kept_objects), LoopTime()
+        memory, time = MemberMemory(limits.kept_bytes, limits.kept_objects), LoopTime()
         self._time = time
-        self.dispatched = DispatchedObjects(name, hub, copies, companions, notify, kept)
-        self._node_sink = NodeSink(name, self._nodes, notify, kept)
-        self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job, kept)
+        self.dispatched = DispatchedObjects(name, hub, copies, companions, notify, memory)
+        self._node_sink = NodeSink(name, self._nodes, notify, memory)
+        self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job, memory)
         self.dispatched.listen(self._pods.came)
+        changed = partial(notify, MemberChange(name, "node"))
+        self._places = MemberPlaces(self._nodes, memory, time, self._spawn, changed)
         self.acts = Acts(self, Dispatcher(connection))
         self._discovery = Discovery(connection)
         self._discover_lock = asyncio.Lock()
@@ -112,6 +116,7 @@ class OneMember:
         self._pods.clear()
         self._node_sink.clear()
         self.dispatched.clear()
+        self._places.clear()
 
     def _end(self, error: TooMuch) -> None:
         """It shows more than the hub keeps of a member: it is lost, nothing of it is kept, and it may begin anew after
@@ -169,9 +174,10 @@ class OneMember:
         if refused is not None:
             return
         if self._life.note_sign():
-            for what, run in (("discover", self._discover), *((f.path, f.run) for f in self._inventory)):
+            runs = (("discover", self._discover), ("places", self._places.run))
+            for what, run in (*runs, *((f.path, f.run) for f in self._inventory)):
                 self._spawn(what, run)
-        for follower in (*self._inventory, *self._kinds.values()):
+        for follower in (*self._inventory, *self._kinds.values(), *self._places.followers.values()):
             follower.kick()
         self._rediscover.set()
         self._review()
@@ -256,6 +262,7 @@ class OneMember:
             for served in catalogue.served:
                 if followed_always(served) and catalogue.resource(served.group, served.resource) == served:
                     self.follow(served)
+            self._places.follow(catalogue, self.connection, self._contact, self.name)
             if first:
                 self._needed = tuple(follower for at, follower in self._kinds.items() if not optional(*at))
             self._review()
@@ -298,6 +305,7 @@ class OneMember:
             return False
         self._traits = traits
         self._model = None
+        self._places.give(traits.trees)
         return True
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
@@ -375,6 +383,7 @@ class OneMember:
             self._nodes.total_used,
             self._pods.pending_requests(),
             self._catalogue or Catalogue(),
+            self._places.state(),
             self._settled(),
         )
 

@@ -99,7 +99,7 @@ def potential_pools(
 ) -> tuple[Pool, ...]:
     """The nodes that could still be added. `there`: how many nodes have all these labels now. Nobody knows their names,
     so their places follow from the labels of the group."""
-    left = ((group, group.most - there(group.labels)) for group in groups)
+    rest = ((group, group.most - there(group.labels)) for group in groups)
     return tuple(
         Pool(
             group.labels,
@@ -108,6 +108,6 @@ def potential_pools(
             allocatable=group.has,
             places=trees.places("", dict(group.labels)),
         )
-        for group, nodes in left
+        for group, nodes in rest
         if nodes > 0
     )

@@ -8,6 +8,7 @@ from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.member import Taint
 from fleet.members.allowance import BYTES_MAX, OBJECTS_MAX
 from fleet.members.discovery import Catalogue
+from fleet.members.planting import HubTrees, PlaceState
 from fleet.members.potential import NodeGroup
 
 
@@ -40,6 +41,7 @@ class MemberSettings:
     allocated: Amounts = NOTHING
     allocating: Amounts = NOTHING
     catalogue: Catalogue = field(default_factory=Catalogue, compare=False)
+    places: PlaceState = field(default_factory=PlaceState)
     settled: bool = True  # False while a connection that was just begun may yet succeed
 
 
@@ -54,3 +56,4 @@ class Traits:
     zone: str = ""
     price: int = 0
     potential: tuple[NodeGroup, ...] = ()
+    trees: HubTrees = field(default_factory=HubTrees)

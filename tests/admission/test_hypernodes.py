@@ -65,6 +65,25 @@ async def test_the_three_selectors_are_taken_and_fields_that_fleet_does_not_know
     assert stored["spec"] == {"tier": 1, "tierName": "rack", "members": members, "fabric": {"type": "ib"}}
 
 
+@pytest.mark.parametrize(
+    ("spec", "field", "says"),
+    [
+        ({"topology": [["rack", "rack"]]}, "spec.topology[0][1]", "listed twice"),
+        ({"topology": [["block"], []]}, "spec.topology[1]", "1 to 8 node labels"),
+        ({"topology": [["host", "rack"]]}, "spec.topology[0][0]", "must be the finest level"),
+        ({"topology": ["rack"]}, "spec.topology[0]", "array"),
+        ({"hyperNodeSelector": {"matchLabels": {"a b": "c"}}}, "spec.hyperNodeSelector.matchLabels", "name part"),
+    ],
+)
+async def test_a_cluster_with_a_tree_that_is_none_is_refused(hub: Hub, spec: Body, field: str, says: str) -> None:
+    cluster = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "cfa"}}
+    refusal = await hub.refused({**cluster, "spec": spec})
+    assert field in [cause.field for cause in refusal.causes], refusal.causes
+    assert says in " ".join(cause.message for cause in refusal.causes)
+    stored = await hub.create({**cluster, "spec": {"topology": [["block", "rack", "kubernetes.io/hostname"]]}})
+    assert stored["spec"]["topology"] == [["block", "rack", "kubernetes.io/hostname"]]
+
+
 def test_a_hypernode_that_no_rule_has_seen_loses_the_members_that_have_a_fault() -> None:
     body = hypernode(members=[{"type": "Node"}, 3, {"type": "Node", "selector": {"exactMatch": EXACT}}])
     found = read_hypernode(body)

@@ -18,6 +18,7 @@ from typing import Protocol
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
+from fleet.controllers.cluster import topology
 from fleet.controllers.cluster.identities import Identities
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
@@ -25,6 +26,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.member import Taint
 from fleet.members.identity import Judge
 from fleet.members.members import MemberChange
+from fleet.members.planting import HubTrees
 from fleet.members.potential import BadPotential, NodeGroup, read_groups
 from fleet.members.traits import MemberSettings, Traits
 from fleet.values.kubeconfig.document import BadKubeconfig, choose, parse
@@ -38,6 +40,7 @@ from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
     CLUSTER,
     FINALIZER_CLUSTER,
+    HYPERNODES,
     LABEL_PRICE,
     SYSTEM_NAMESPACE,
     WORK,
@@ -71,6 +74,7 @@ class ClustersLoop:
     def __init__(self, hub: Hub, members: MemberJoins) -> None:
         self._hub, self._members = hub, members
         self._identities = Identities(hub)
+        self._hypernodes = topology.HubHyperNodes(hub.store)
         members.judge = self._identities.judge
         self._leaving: set[str] = set()
         self._kubeconfigs: dict[str, str] = {}  # as the Secrets have them
@@ -80,6 +84,7 @@ class ClustersLoop:
             Source(CLUSTER, "clusters"),
             Source("", "secrets", self._of_secret),
             Source(WORK, "resourcebindings", self._of_binding),
+            Source(HYPERNODES, "hypernodes", self._of_hypernode),
         ]
         self.controller = Controller(self.name, hub.store, sources, self._reconcile, workers=8)
 
@@ -97,6 +102,9 @@ class ClustersLoop:
             for stored in self._hub.scan(CLUSTER, "clusters")
             if secret_of(stored.body) == Key("", "secrets", namespace, name)
         ]
+
+    def _of_hypernode(self, event: Event) -> Iterable[Key]:
+        return [stored.key for stored in self._hub.scan(CLUSTER, "clusters")]
 
     def _of_binding(self, event: Event) -> Iterable[Key]:
         return [_key(name) for name in self._leaving]
@@ -154,7 +162,7 @@ class ClustersLoop:
                 self._hub.metrics.see_credentials(name, await asyncio.to_thread(_end, kubeconfig))
         except (BadKubeconfig, binascii.Error, UnicodeDecodeError) as error:
             return "BadKubeconfig", f"{where}: {error}"
-        self._members.describe(name, traits_of(cluster))
+        self._members.describe(name, traits_of(cluster, self._hypernodes.trees_of(cluster)))
         return None
 
     async def _remove(self, name: str) -> None:
@@ -233,6 +241,8 @@ class ClustersLoop:
             differs = any(status.get(field) != value for field, value in changes.items())
             status.update(changes)
             differs |= rooms.tell(body, now)
+            if ready and state is not None:
+                differs |= topology.tell(body, state.places, now)
             return set_condition(body, "Ready", ready, reason, message, now) or differs
 
         if pause > 0:
@@ -308,7 +318,7 @@ def pulls(cluster: Body) -> bool:
     return b.spec_of(cluster).get("syncMode") == "Pull"
 
 
-def traits_of(cluster: Body) -> Traits:
+def traits_of(cluster: Body, trees: HubTrees) -> Traits:
     spec, labels = b.spec_of(cluster), b.labels_of(cluster)
     return Traits(
         labels=tuple(sorted(labels.items())),
@@ -321,6 +331,7 @@ def traits_of(cluster: Body) -> Traits:
         zone=text(spec.get("zone")),
         price=digits(labels.get(LABEL_PRICE, "")) or 0,
         potential=_potential(cluster),
+        trees=trees,
     )
 
 
