@@ -73,22 +73,24 @@ class MemberPlaces:
     def follow(self, catalogue: Catalogue, connection: Connection, contact: Callable[[], None], member: str) -> None:
         """Follow the kinds of sources that the member serves."""
         for kind in KINDS:
-            served = catalogue.resource(*kind)
-            if served is not None and kind not in self.followers and {"list", "watch"} <= served.verbs:
-                follower = self.followers[kind] = Follower(
-                    connection,
-                    served.collection,
-                    self._sources.sink(kind),
-                    contact=contact,
-                    time=self._time,
-                    member=member,
-                    pause_max_s=REFUSED_PAUSE_S,
-                    refused=self._changed,
-                )
-                self._spawn(served.collection, self._following(served, follower))
+            served, follower = catalogue.resource(*kind), self.followers.get(kind)
+            if follower is not None and served is None:
+                follower.kick()  # it finds the collection gone
+            if follower is None and served is not None and {"list", "watch"} <= served.verbs:
+                self._begin(served, connection, contact, member)
 
-    def _following(self, served: ServedResource, follower: Follower) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _begin(self, served: ServedResource, connection: Connection, contact: Callable[[], None], member: str) -> None:
         kind = (served.group, served.resource)
+        follower = self.followers[kind] = Follower(
+            connection,
+            served.collection,
+            self._sources.sink(kind),
+            contact=contact,
+            time=self._time,
+            member=member,
+            pause_max_s=REFUSED_PAUSE_S,
+            refused=self._changed,
+        )
 
         async def run() -> None:
             try:
@@ -98,7 +100,7 @@ class MemberPlaces:
                 if self.followers.get(kind) is follower:
                     del self.followers[kind]
 
-        return run
+        self._spawn(served.collection, run)
 
     def clear(self) -> None:
         """Nothing of the member is known any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -133,3 +134,55 @@ async def test_a_kind_that_the_hub_may_not_list_is_named_with_the_rule_until_it_
     refused[0] = False
     await eventually(lambda: domains(world, "tier-1") == {"own": 1})
     await eventually(lambda: condition(world.stored() or {}, "TopologyUnread") is None)
+
+
+def definition(group: str, version: str) -> Body:
+    open_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"topologies.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"plural": "topologies", "kind": "Topology"},
+            "versions": [
+                {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": open_object}}
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize(("group", "version"), [("kueue.x-k8s.io", "v1beta2"), ("kai.scheduler", "v1alpha1")])
+async def test_topologies_of_kueue_and_kai_are_trees_of_labels_as_long_as_they_are_there(
+    world: World, simulated: SimulatedTarget, group: str, version: str
+) -> None:
+    for number in range(4):
+        labels = {"block": f"b{number // 2}", "rack": "r1"}
+        await simulated.merge(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": labels}})
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await simulated.post(crds, definition(group, version))
+    await ready(world, simulated)
+    there = f"/apis/{group}/{version}/topologies"
+    levels = [{"nodeLabel": "block"}, {"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    topology = {"apiVersion": f"{group}/{version}", "kind": "Topology", "metadata": {"name": "default"}}
+
+    async def posted() -> bool:
+        answer = await simulated.client.post(there, json={**topology, "spec": {"levels": levels}})
+        return answer.status_code == 201
+
+    for _ in range(100):  # until the definition is served
+        if await posted():
+            break
+        await asyncio.sleep(0.05)
+    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2})
+    await simulated.merge(f"{there}/default", {"spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "rack"}]}})
+    await eventually(lambda: domains(world, "rack") == {"r1": 4}, what="a topology that is no tree is none")
+    await simulated.merge(f"{there}/default", {"spec": {"levels": levels[1:]}})
+    await change(world, lambda spec: spec.update(topology=[["block", "rack"]]))
+    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2}, what="the Cluster's trees come first")
+    await change(world, lambda spec: spec.pop("topology"))
+    await simulated.merge(f"{there}/default", {"spec": {"levels": levels}})
+    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2})
+    await simulated.call("DELETE", f"{crds}/topologies.{group}")
+    await eventually(lambda: domains(world, "rack") == {"r1": 4}, what="its definition takes it along")
