@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from fleet.cli.options import (
     SelectorOption,
     WatchOption,
 )
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import HubClient
 
 GPU = "nvidia.com/gpu"
 STATES = ("ready", "not ready", "cordoned", "draining", "drained")
@@ -46,6 +49,9 @@ def clusters(
         ),
     ] = None,
     selector: SelectorOption = None,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="Show the racks and blocks of their nodes, and the room in each.")
+    ] = False,
     sort: Annotated[str, lists.sort_option(LIST)] = "",
     watch: WatchOption = False,
     output: ListOutputOption = ListOutput.table,
@@ -55,20 +61,33 @@ def clusters(
     data_dir: DataDirOption = None,
 ) -> None:
     """List the members: ready, cordoned or why not, nodes, GPUs."""
-    from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
 
     how = lists.options(LIST, output, sort, watch, color)
     states = set(lists.spelt("--state", state, STATES))
     hub = connect(kubeconfig, data_dir, context)
-    made = record if output in (ListOutput.json, ListOutput.yaml) else line
+    some = "No such members" if states or selector else "No members: fleet join NAME --kubeconfig FILE"
+    if topology:
+        from fleet.cli.placetrees import show_trees
+
+        show_trees(hub, how, [one["name"] for one in _records(hub, selector, states, record)], nothing=some)
+        return
+    record_of = record if output in (ListOutput.json, ListOutput.yaml) else line
 
     def fetch() -> Iterator[list[lists.Record]]:
-        found = [made(cluster) for cluster in hub.list(CLUSTERS, **({"labelSelector": selector} if selector else {}))]
-        yield [one for one in found if not states or states.intersection(one["state"].split(", "))]
+        yield _records(hub, selector, states, record_of)
 
-    some = "No such members" if states or selector else "No members: fleet join NAME --kubeconfig FILE"
     lists.show(how, fetch, nothing=some)
+
+
+def _records(
+    hub: HubClient, selector: str | None, states: set[str], record_of: Callable[[dict[str, Any]], lists.Record]
+) -> list[lists.Record]:
+    """The members that are asked for."""
+    from fleet.amc.get import CLUSTERS
+
+    found = [record_of(cluster) for cluster in hub.list(CLUSTERS, **({"labelSelector": selector} if selector else {}))]
+    return [one for one in found if not states or states.intersection(one["state"].split(", "))]
 
 
 def record(cluster: dict[str, Any]) -> dict[str, Any]:

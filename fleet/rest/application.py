@@ -28,6 +28,7 @@ from fleet.rest import (
     overtime,
     queues,
     tokens,
+    topology,
     whatif,
 )
 from fleet.rest.context import RestHub, answer
@@ -78,10 +79,12 @@ def build(
     )
     install(app)
     snapshots, turns = LatestSnapshots(store), Questions()
+    latest_nodes = nodes.LatestNodes(store)
     for routes in (
         jobs.router(hub, lines, Explanations(store, snapshots, turns)),
         clusters.router(hub),
-        nodes.router(hub),
+        nodes.router(hub, latest_nodes),
+        topology.router(hub, latest_nodes),
         gpuuse.router(hub),
         queues.router(hub, lines, FairShares(snapshots)),
         decisions.router(hub, turns),

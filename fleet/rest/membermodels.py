@@ -81,6 +81,35 @@ class NodeList(Model):
     left: int = Field(description="Nodes beyond `limit`.")
 
 
+class PlaceDomain(Model):
+    """One domain of a place tree, such as a rack."""
+
+    level: str
+    path: str = Field(description="Its names from the root of the tree, with slashes.")
+    nodes: int = Field(description="With GPUs.")
+    gpus: int
+    free: int = Field(description="GPUs that nobody uses, on nodes that take pods.")
+    slots: dict[str, int] = Field(description="By 8, 4, 2 and 1: how many pods with so many GPUs have room.")
+    names: list[str] = Field(description="Its nodes that lie in no finer domain.")
+
+
+class PlaceTree(Model):
+    levels: list[str] = Field(description="Coarse to fine.")
+    domains: list[PlaceDomain] = Field(description="Each after the one that it lies in.")
+
+
+class MemberTopology(Model):
+    member: str
+    trees: list[PlaceTree]
+    outside: list[str] = Field(description="Nodes with GPUs that lie in no domain.")
+
+
+class TopologyList(Model):
+    at: str | None = Field(description="When the controllers saw the nodes so; null: not yet.")
+    items: list[MemberTopology] = Field(description="By member.")
+    left: int = Field(description="Nodes beyond the most that are looked at.")
+
+
 class MemberGpuUse(Model):
     """GPU figures of a member, over all its GPUs that the source knows; null: not told."""
 

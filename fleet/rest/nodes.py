@@ -59,9 +59,8 @@ class LatestNodes:
         return self._kept
 
 
-def router(hub: RestHub) -> APIRouter:
+def router(hub: RestHub, nodes: LatestNodes) -> APIRouter:
     routes = APIRouter(tags=["clusters"])
-    nodes = LatestNodes(hub.store)
 
     @routes.get("/nodes", response_model=NodeList, summary="The nodes with GPUs, and the jobs on them")
     async def list_nodes(request: Request, query: Annotated[NodesFilter, Query()]) -> Response:

@@ -305,6 +305,7 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/history/{namespace}/{kind}/{name}", "get"),
             ("/fleet/v1/history/users/{name}", "delete"),
             ("/fleet/v1/nodes", "get"),
+            ("/fleet/v1/topology", "get"),
             ("/fleet/v1/gpus", "get"),
             ("/fleet/v1/reports/series", "get"),
             ("/fleet/v1/reports/changes", "get"),

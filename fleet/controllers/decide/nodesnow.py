@@ -23,6 +23,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.amounts import gpus_in
 from fleet.core.model.unit import Unit
 from fleet.core.snapshot import Snapshot
+from fleet.members.hypernodetree import Places
 from fleet.members.members import NodeView
 from fleet.values.ports import StoreUnavailable
 
@@ -77,7 +78,8 @@ class NodesNow:
             self._due = ended + min(PAUSE_MAX_S, max(PAUSE_MIN_S, PAUSE_PER_COST * (ended - began)))
 
     async def _look(self, snapshot: Snapshot) -> dict[str, Any]:
-        """`units`: kind, job and leaf by id; `members`: the rows of `_row` by name; `left`: nodes beyond the most."""
+        """`units`: kind, job and leaf by id; `members`: the rows of `_row` by name; `places`: by name, the domains that
+        nodes lie in, each once, and the number of its own for each row; `left`: nodes beyond the most."""
         holds: dict[tuple[str, str], dict[str, int]] = {}
         units: dict[str, list[str | None]] = {}
         held = [unit for unit in snapshot.units.values() if unit.member is not None]
@@ -87,9 +89,12 @@ class NodesNow:
             if number % BREATH == 0:
                 await asyncio.sleep(0)
         members: dict[str, list[Any]] = {}
+        places: dict[str, dict[str, list[Any]]] = {}
         count = surplus = 0
         for name in sorted(self._hub.members.names()):
             rows = members[name] = []
+            numbers, of = dict[Places, int](), list[int]()
+            places[name] = {"of": of}
             for number, node in enumerate(sorted(self._hub.members.nodes(name), key=lambda one: one.name), 1):
                 if number % BREATH == 0:
                     await asyncio.sleep(0)
@@ -100,7 +105,9 @@ class NodesNow:
                     continue
                 count += 1
                 rows.append(_row(node, holds.get((name, node.name), {})))
-        return {"units": units, "members": members, "left": surplus}
+                of.append(numbers.setdefault(node.places, len(numbers)))
+            places[name]["domains"] = list(numbers)
+        return {"units": units, "members": members, "places": places, "left": surplus}
 
     def _seen(self, unit: Unit, holds: dict[tuple[str, str], dict[str, int]]) -> bool:
         """Adds the GPUs of the unit's pods to `holds`: by member and node, then by unit."""
