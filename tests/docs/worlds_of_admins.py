@@ -208,7 +208,9 @@ AUDIT = World(
 )
 RACKS = World(
     afterwards="kubectl annotate cluster cfb fleet.io/potential-nodes-; "
-    "$CFA label node --all topology.kubernetes.io/rack-",
+    "$CFA label node --all topology.kubernetes.io/rack- topology.kubernetes.io/block-;"
+    "kubectl delete hypernodes --all; $CFB delete -f examples/placement/te-nodes.yaml;"
+    """kubectl patch cluster cfa --type json -p '[{"op": "remove", "path": "/spec/topology"}]'""",
 )
 ROOM = World(
     objects=(quota_tree(leaf("a", "default")), gang_policy(queue=True)),
