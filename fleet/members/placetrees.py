@@ -76,7 +76,7 @@ class PlaceTrees:
         """The node itself as a domain: by the level `host`, and by the label of its host in a tree that has it."""
         name = labels.get(HOSTNAME) or node
         tree = next((tree for tree in self.of_labels if tree[-1] in (HOST, HOSTNAME)), ())
-        path = "/".join([labels.get(level, "") for level in tree[:-1]] + [name])
+        path = "/".join(["", *(labels.get(level, "") for level in tree[:-1]), name])
         by_label = ((HOSTNAME, path),) if tree else ()
         return by_label if HOST in labels else ((HOST, path), *by_label)
 

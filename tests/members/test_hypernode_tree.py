@@ -48,9 +48,9 @@ def paths(tree: HyperNodeTree, nodes: list[str] = NODES) -> dict[str, str]:
 
 def test_the_walk_through_has_racks_of_two_switches_of_two_racks_and_one_core() -> None:
     tree = tree_of(WALK_THROUGH)
-    racks = ["s6/s4/s0", "s6/s4/s1", "s6/s5/s2", "s6/s5/s3"]
+    racks = ["/s6/s4/s0", "/s6/s4/s1", "/s6/s5/s2", "/s6/s5/s3"]
     assert list(paths(tree).values()) == [rack for rack in racks for _ in range(2)]
-    assert tree.places("te3") == (("tier-3", "s6"), ("tier-2", "s6/s4"), ("tier-1", "s6/s4/s1"))
+    assert tree.places("te3") == (("tier-3", "/s6"), ("tier-2", "/s6/s4"), ("tier-1", "/s6/s4/s1"))
     assert tree.places("te3") is tree.places("te4")
     assert (tree.levels(), tree.faults()) == (("tier-3", "tier-2", "tier-1"), ())
 
@@ -69,37 +69,37 @@ def test_nodes_that_come_before_or_after_the_hypernodes_have_the_same_places() -
     [
         pytest.param(
             [of("r", 1, exact("te1"), tierName="rack"), inner("b", 2, "r", tierName="block")],
-            {"te1": (("block", "b"), ("rack", "b/r"))},
+            {"te1": (("block", "/b"), ("rack", "/b/r"))},
             [],
             id="the name of a tier is the name of its level",
         ),
         pytest.param(
             [of("r", 1, regex("^te[12]$")), of("b", 2, regex("^te[1-4]$"))],
-            {"te1": (("tier-2", "b"), ("tier-1", "b/r")), "te3": (("tier-2", "b"),)},
+            {"te1": (("tier-2", "/b"), ("tier-1", "/b/r")), "te3": (("tier-2", "/b"),)},
             [],
             id="two that both list nodes nest where one has all nodes of the other",
         ),
         pytest.param(
             [of("a", 1, exact("te1", "te2", "te3")), of("b", 1, exact("te3", "te4"))],
-            {"te1": (), "te2": (), "te3": (("tier-1", "b"),), "te4": (("tier-1", "b"),)},
+            {"te1": (), "te2": (), "te3": (("tier-1", "/b"),), "te4": (("tier-1", "/b"),)},
             ["HyperNode a of 3 nodes overlaps b of 2: it is left out"],
             id="of two that overlap the smaller one stays",
         ),
         pytest.param(
             [of("a", 1, exact("te1", "te2")), of("b", 1, exact("te2", "te3")), of("c", 1, exact("te3", "te4"))],
-            {"te1": (("tier-1", "a"),), "te4": (("tier-1", "c"),)},
+            {"te1": (("tier-1", "/a"),), "te4": (("tier-1", "/c"),)},
             ["HyperNode b of 2 nodes overlaps a of 2: it is left out"],
             id="one that overlaps what is left out itself stays",
         ),
         pytest.param(
             [of("r", 1, exact("te1")), inner("b", 2, "r"), of("c", 2, exact("te1", "te2"))],
-            {"te1": (("tier-2", "b"), ("tier-1", "b/r")), "te2": ()},
+            {"te1": (("tier-2", "/b"), ("tier-1", "/b/r")), "te2": ()},
             ["HyperNode c of 2 nodes overlaps b of 1: it is left out"],
             id="a rack under two blocks is in the smaller one",
         ),
         pytest.param(
             [of("r", 1, exact("te1"), tierName="rack"), inner("b", 2, "r", tierName="rack")],
-            {"te1": (("rack", "r"),)},
+            {"te1": (("rack", "/r"),)},
             ["HyperNode b of 1 nodes overlaps r of 1: it is left out"],
             id="two of one level do not nest",
         ),
@@ -123,13 +123,13 @@ def test_nodes_that_come_before_or_after_the_hypernodes_have_the_same_places() -
         ),
         pytest.param(
             [of("h", 1, exact("te1")), of("g", 1, exact("te5")), inner("leaf", 2, "h"), inner("nvl", 2, "g")],
-            {"te1": (("tier-2", "leaf"), ("tier-1", "leaf/h")), "te5": (("tier-2", "nvl"), ("tier-1", "nvl/g"))},
+            {"te1": (("tier-2", "/leaf"), ("tier-1", "/leaf/h")), "te5": (("tier-2", "/nvl"), ("tier-1", "/nvl/g"))},
             [],
             id="there may be several roots",
         ),
         pytest.param(
             [of("all", 4, [{"labelMatch": {}}]), of("some", 1, regex("1"))],
-            {"te1": (("tier-4", "all"), ("tier-1", "all/some")), "te2": (("tier-4", "all"),)},
+            {"te1": (("tier-4", "/all"), ("tier-1", "/all/some")), "te2": (("tier-4", "/all"),)},
             [],
             id="a pattern is found anywhere in the name, and no labels are the labels of all",
         ),
@@ -165,7 +165,7 @@ def test_each_change_of_a_source_or_of_a_node_leads_to_the_tree_that_a_fresh_loo
 
 def test_a_node_that_comes_can_make_two_overlap_and_go_again() -> None:
     tree = tree_of([of("a", 1, regex("[1-4]$")), of("b", 1, regex("[4-5]$"))], ["te1", "te5"])
-    assert paths(tree, ["te1", "te5"]) == {"te1": "a", "te5": "b"}
+    assert paths(tree, ["te1", "te5"]) == {"te1": "/a", "te5": "/b"}
     tree.put("te4", {})
     assert tree.settle() and tree.faults() == ("HyperNode b of 2 nodes overlaps a of 2: it is left out",)
     assert paths(tree, ["te1", "te4", "te5"]) == {"te1": "a", "te4": "a", "te5": ""}

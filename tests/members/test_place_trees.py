@@ -24,11 +24,11 @@ def planted(*trees: tuple[str, ...], hypernodes: bool = False) -> PlaceTrees:
 @pytest.mark.parametrize(
     ("trees", "labels", "expected"),
     [
-        ([("block", "rack")], LABELS, [("block", "b1"), ("rack", "b1/r1")]),
-        ([("block", "rack")], {"rack": "r1"}, [("rack", "/r1")]),
-        ([("block", "rack"), ("clique",)], LABELS, [("block", "b1"), ("rack", "b1/r1"), ("clique", "c7")]),
-        ([("rack",), ("block", "rack")], LABELS, [("rack", "r1"), ("block", "b1")]),
-        ([("block", "rack", HOSTNAME)], LABELS, [("block", "b1"), ("rack", "b1/r1")]),
+        ([("block", "rack")], LABELS, [("block", "/b1"), ("rack", "/b1/r1")]),
+        ([("block", "rack")], {"rack": "r1"}, [("rack", "//r1")]),
+        ([("block", "rack"), ("clique",)], LABELS, [("block", "/b1"), ("rack", "/b1/r1"), ("clique", "/c7")]),
+        ([("rack",), ("block", "rack")], LABELS, [("rack", "/r1"), ("block", "/b1")]),
+        ([("block", "rack", HOSTNAME)], LABELS, [("block", "/b1"), ("rack", "/b1/r1")]),
         ([("host",)], LABELS, []),
         ([("zone",)], LABELS, []),
         ([], LABELS, []),
@@ -41,19 +41,19 @@ def test_places_of_labels_in_order(trees: list[tuple[str, ...]], labels: dict[st
 
 
 def test_a_level_that_two_trees_have_is_that_of_the_first() -> None:
-    assert planted(("block", "rack"), hypernodes=True).places("n1", LABELS)[-1] == ("rack", "b1/r1")
-    assert planted(("block",), hypernodes=True).places("n1", LABELS) == (("block", "b1"), ("rack", "s0"))
+    assert planted(("block", "rack"), hypernodes=True).places("n1", LABELS)[-1] == ("rack", "/b1/r1")
+    assert planted(("block",), hypernodes=True).places("n1", LABELS) == (("block", "/b1"), ("rack", "/s0"))
     assert planted(("block", "rack", HOSTNAME), hypernodes=True).levels() == (("block", "rack"), ("rack",))
 
 
 @pytest.mark.parametrize(
     ("trees", "labels", "expected"),
     [
-        ([], LABELS, [("host", "host-1")]),
-        ([("block", HOSTNAME)], LABELS, [("host", "b1/host-1"), (HOSTNAME, "b1/host-1")]),
-        ([("block", "rack", "host")], LABELS, [("host", "b1/r1/host-1"), (HOSTNAME, "b1/r1/host-1")]),
-        ([("block", "host")], {}, [("host", "/n1"), (HOSTNAME, "/n1")]),
-        ([("host",)], {"host": "vm-7"}, [(HOSTNAME, "n1")]),
+        ([], LABELS, [("host", "/host-1")]),
+        ([("block", HOSTNAME)], LABELS, [("host", "/b1/host-1"), (HOSTNAME, "/b1/host-1")]),
+        ([("block", "rack", "host")], LABELS, [("host", "/b1/r1/host-1"), (HOSTNAME, "/b1/r1/host-1")]),
+        ([("block", "host")], {}, [("host", "//n1"), (HOSTNAME, "//n1")]),
+        ([("host",)], {"host": "vm-7"}, [(HOSTNAME, "/n1")]),
     ],
 )
 def test_a_host_is_a_domain_by_two_names(trees: list[tuple[str, ...]], labels: dict[str, str], expected: Any) -> None:

@@ -50,8 +50,8 @@ def test_the_walk_through_makes_a_pool_of_each_rack() -> None:
     assert len(nodes.pools()) == 2
     plant(nodes, WALK_THROUGH)
     assert len(nodes.pools()) == 4
-    assert domains(nodes, "tier-1") == {"s6/s4/s0": 2, "s6/s4/s1": 2, "s6/s5/s2": 2, "s6/s5/s3": 2}
-    assert (domains(nodes, "tier-2"), domains(nodes, "tier-3")) == ({"s6/s4": 4, "s6/s5": 4}, {"s6": 8})
+    assert domains(nodes, "tier-1") == {"/s6/s4/s0": 2, "/s6/s4/s1": 2, "/s6/s5/s2": 2, "/s6/s5/s3": 2}
+    assert (domains(nodes, "tier-2"), domains(nodes, "tier-3")) == ({"/s6/s4": 4, "/s6/s5": 4}, {"/s6": 8})
     assert domains(nodes, "block") == {"b0": 4, "b1": 4}, "a label is a level without a tree, too"
     plant(nodes)
     assert len(nodes.pools()) == 2 and domains(nodes, "tier-1") == {"": 8}
@@ -63,8 +63,8 @@ def test_a_host_is_a_pool_only_where_a_gang_asks_for_hosts(asked: str) -> None:
     plant(nodes, WALK_THROUGH, [("block", HOSTNAME)])
     assert len(nodes.pools()) == 4
     assert nodes.tell_apart(frozenset({(asked, ANY_VALUE)}))
-    assert domains(nodes, asked) == {f"b{(number - 1) // 4}/te{number}": 1 for number in range(1, 9)}
-    assert domains(nodes, "tier-2") == {"s6/s4": 4, "s6/s5": 4}
+    assert domains(nodes, asked) == {f"/b{(number - 1) // 4}/te{number}": 1 for number in range(1, 9)}
+    assert domains(nodes, "tier-2") == {"/s6/s4": 4, "/s6/s5": 4}
     plant(nodes, WALK_THROUGH)
     assert domains(nodes, asked) == {f"te{number}": 1 for number in range(1, 9)}
     assert nodes.tell_apart(frozenset()) and len(nodes.pools()) == 4
@@ -77,20 +77,20 @@ def test_room_and_seats_follow_a_node_to_its_places() -> None:
     plant(nodes, WALK_THROUGH)
     nodes.put(read_node(node("te4", gpus=4, labels={"block": "b1"})))
     [seat] = nodes.seats({"te3": used})
-    assert domain_of(nodes.pools()[seat.pool], "tier-1") == "s6/s4/s1"
+    assert domain_of(nodes.pools()[seat.pool], "tier-1") == "/s6/s4/s1"
     nodes.use("te3", used, -1)
     nodes.remove("te3")
     nodes.put(read_node(node("te9")))
-    assert domains(nodes, "tier-1") == {"": 1, "s6/s4/s0": 2, "s6/s4/s1": 1, "s6/s5/s2": 2, "s6/s5/s3": 2}
-    assert domains(nodes, "tier-2") == {"": 1, "s6/s4": 3, "s6/s5": 4}
+    assert domains(nodes, "tier-1") == {"": 1, "/s6/s4/s0": 2, "/s6/s4/s1": 1, "/s6/s5/s2": 2, "/s6/s5/s3": 2}
+    assert domains(nodes, "tier-2") == {"": 1, "/s6/s4": 3, "/s6/s5": 4}
 
 
 def test_a_node_that_makes_two_hypernodes_overlap_moves_the_nodes_of_the_one_that_is_left_out() -> None:
     nodes = eight()
     plant(nodes, [of("a", 1, exact("te1", "te2", "te9")), of("b", 1, exact("te8", "te9"))])
-    assert domains(nodes, "tier-1") == {"": 5, "a": 2, "b": 1}
+    assert domains(nodes, "tier-1") == {"": 5, "/a": 2, "/b": 1}
     nodes.put(read_node(node("te9")))
-    assert domains(nodes, "tier-1") == {"": 7, "b": 2}
+    assert domains(nodes, "tier-1") == {"": 7, "/b": 2}
 
 
 def test_nodes_that_could_be_added_have_the_places_that_their_labels_say() -> None:
@@ -98,11 +98,11 @@ def test_nodes_that_could_be_added_have_the_places_that_their_labels_say() -> No
     plant(nodes, WALK_THROUGH, [("block", "rack")])
     text = '[{"maxNodes": 2, "resources": {"nvidia.com/gpu": 8}, "labels": {"block": "b7", "rack": "r1"}}]'
     [pool] = potential_pools(read_groups(text), nodes.count, nodes.trees)
-    assert domain_of(pool, "rack") == "b7/r1"
+    assert domain_of(pool, "rack") == "/b7/r1"
 
 
 def test_nodes_of_one_rack_share_their_places() -> None:
     nodes = eight()
     plant(nodes, WALK_THROUGH)
     views = {view.name: view.places for view in nodes.views()}
-    assert views["te1"] is views["te2"] and views["te1"][-1] == ("tier-1", "s6/s4/s0")
+    assert views["te1"] is views["te2"] and views["te1"][-1] == ("tier-1", "/s6/s4/s0")

@@ -21,7 +21,7 @@ def row(name: str, used: int = 0, state: str = "ready", gpus: int = 8) -> list[A
 
 def walk_through(number: int) -> list[tuple[str, str]]:
     rack, switch = (number - 1) // 2, (number - 1) // 4 + 4
-    return [("tier-3", "s6"), ("tier-2", f"s6/s{switch}"), ("tier-1", f"s6/s{switch}/s{rack}")]
+    return [("tier-3", "/s6"), ("tier-2", f"/s6/s{switch}"), ("tier-1", f"/s6/s{switch}/s{rack}")]
 
 
 def shown(found: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -39,12 +39,12 @@ def test_the_walk_through_with_a_node_that_is_broken_and_one_that_is_cordoned() 
     assert found["trees"][0]["levels"] == ["tier-3", "tier-2", "tier-1"] and found["outside"] == []
     assert shown(found) == [
         ("s6", 8, 53, 6, 13, 26, 53, ""),
-        ("s6/s4", 4, 29, 3, 7, 14, 29, ""),
-        ("s6/s4/s0", 2, 13, 1, 3, 6, 13, "te1,te2"),
-        ("s6/s4/s1", 2, 16, 2, 4, 8, 16, "te3,te4"),
-        ("s6/s5", 4, 24, 3, 6, 12, 24, ""),
-        ("s6/s5/s2", 2, 16, 2, 4, 8, 16, "te5,te6"),
-        ("s6/s5/s3", 2, 8, 1, 2, 4, 8, "te7,te8"),
+        ("/s6/s4", 4, 29, 3, 7, 14, 29, ""),
+        ("/s6/s4/s0", 2, 13, 1, 3, 6, 13, "te1,te2"),
+        ("/s6/s4/s1", 2, 16, 2, 4, 8, 16, "te3,te4"),
+        ("/s6/s5", 4, 24, 3, 6, 12, 24, ""),
+        ("/s6/s5/s2", 2, 16, 2, 4, 8, 16, "te5,te6"),
+        ("/s6/s5/s3", 2, 8, 1, 2, 4, 8, "te7,te8"),
     ]
 
 
