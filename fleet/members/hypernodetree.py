@@ -12,24 +12,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from fleet.core.model.member import places_of
 from fleet.members.hypernodes import HyperNode, HyperNodeMember
 
 PATTERNS_MAX = 1000  # regular expressions of all HyperNodes that are looked for in each name
 Places = tuple[tuple[str, str], ...]
+_NONE: frozenset[str] = frozenset()
+
+
+class Labelled(Protocol):
+    """A node, as its selectors see it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
 
 
 class HyperNodeTree:
-    """See the module. Nodes by name."""
+    """See the module. `nodes`: the nodes of the member by name; `put` and `remove` follow its changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Mapping[str, Labelled]) -> None:
+        self._nodes = nodes
         self._hypernodes: dict[str, HyperNode] = {}
         self._beside: frozenset[str] = frozenset()
-        self._labels: dict[str, Mapping[str, str]] = {}
-        self._by_name: dict[str, set[str]] = {}  # name of a node -> HyperNodes that list this name
+        self._by_name: dict[str, tuple[str, ...]] = {}  # name of a node -> HyperNodes that list this name
         self._tests: dict[str, list[HyperNodeMember]] = {}  # HyperNode -> its members that choose nodes otherwise
-        self._direct: dict[str, frozenset[str]] = {}  # node -> HyperNodes that list it
+        self._direct: dict[str, frozenset[str]] = {}  # node -> HyperNodes that list it, where there are any
+        self._shared: dict[frozenset[str], frozenset[str]] = {}
         self._around: dict[str, frozenset[str]] = {}  # HyperNode -> itself and those that have it as a member
         self._sizes: Counter[str] = Counter()
         self._common: Counter[tuple[str, str]] = Counter()  # nodes of two HyperNodes
@@ -54,9 +64,9 @@ class HyperNodeTree:
             self._places.clear()
             names = {*before, *now}
             stale = {n for n in names if now.get(n) != before.get(n) or tests.get(n) != self._tests.get(n)}
-            for node, direct in self._direct.items():
+            for node, direct in list(self._direct.items()):
                 if direct & stale:
-                    self._direct[node] = direct - stale
+                    self._list(node, direct - stale)
             for name in stale & now.keys():
                 for member in [entry for entry in now[name].members if entry.of_nodes]:
                     self._hold(name, member)
@@ -64,8 +74,7 @@ class HyperNodeTree:
             self._whole = True
         finally:
             if not self._whole:  # the next look begins anew
-                self._hypernodes, self._by_name, self._tests = {}, {}, {}
-                self._direct = dict.fromkeys(self._direct, frozenset())
+                self._hypernodes, self._by_name, self._tests, self._direct = {}, {}, {}, {}
             self._count_anew()
 
     def _index(self) -> Iterator[str]:
@@ -82,7 +91,7 @@ class HyperNodeTree:
                 elif not member.of_nodes:
                     yield from self._nest(hypernode, member, above)
                 elif member.name:
-                    self._by_name.setdefault(member.name, set()).add(hypernode.name)
+                    self._by_name[member.name] = (*self._by_name.get(member.name, ()), hypernode.name)
                 else:
                     self._tests.setdefault(hypernode.name, []).append(member)
         self._around = {}
@@ -106,45 +115,53 @@ class HyperNodeTree:
     def _hold(self, hypernode: str, member: HyperNodeMember) -> None:
         """Hold all nodes against one member."""
         if member.name:
-            chosen = [member.name] if member.name in self._labels else []
+            chosen = [member.name] if member.name in self._nodes else []
         elif any(test is member for test in self._tests.get(hypernode, ())):
-            chosen = [name for name, labels in self._labels.items() if member.takes(name, labels)]
+            chosen = [name for name, node in self._nodes.items() if member.takes(name, node.labels)]
         else:
             chosen = []  # a pattern too many
         for name in chosen:
-            self._direct[name] |= {hypernode}
+            self._list(name, self._direct.get(name, _NONE) | {hypernode})
+
+    def _list(self, node: str, direct: frozenset[str]) -> None:
+        """Keep the HyperNodes that list a node; equal ones once."""
+        if direct:
+            self._direct[node] = self._shared.setdefault(direct, direct)
+        else:
+            self._direct.pop(node, None)
 
     # -- nodes
 
-    def put(self, name: str, labels: Mapping[str, str]) -> None:
-        """The node is there, with these labels."""
-        if self._labels.get(name) == labels:
-            return
+    def put(self, name: str) -> None:
+        """The node is there, or has other labels."""
         self.remove(name)
-        self._labels[name] = labels
+        if not self._hypernodes:
+            return
+        labels = self._nodes[name].labels
         tested = [key for key, tests in self._tests.items() if any(test.takes(name, labels) for test in tests)]
-        self._direct[name] = frozenset((*self._by_name.get(name, ()), *tested))
+        self._list(name, frozenset((*self._by_name.get(name, ()), *tested)))
         self._count(name, 1)
 
     def remove(self, name: str) -> None:
-        if self._labels.pop(name, None) is not None:
-            self._count(name, -1)
-            del self._direct[name]
+        self._count(name, -1)
+        self._list(name, _NONE)
 
     def _count(self, node: str, sign: int) -> None:
-        names = sorted(self._all(self._direct[node]))
+        names = sorted(self._all(self._direct.get(node, _NONE)))
         for number, name in enumerate(names):
             self._sizes[name] += sign
             for other in names[number + 1 :]:
                 self._common[name, other] += sign
-        self._settled = False
+        self._settled = self._settled and not names
 
     def _count_anew(self) -> None:
         self._sizes.clear()
         self._common.clear()
         self._places.clear()
-        for node in self._labels:
+        self._shared = {direct: direct for direct in self._direct.values()}
+        for node in self._direct:
             self._count(node, 1)
+        self._settled = False
 
     def _all(self, direct: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self._around[name] for name in direct))
@@ -184,7 +201,7 @@ class HyperNodeTree:
 
     def places(self, node: str) -> Places:
         """The domains that the node lies in, coarse to fine; nodes of the same domains share one value."""
-        direct = self._direct.get(node, frozenset())
+        direct = self._direct.get(node, _NONE)
         known = self._places.get(direct)
         if known is None:
             there = [self._hypernodes[name] for name in self._all(direct) if name not in self._overlaps]
@@ -207,4 +224,4 @@ class HyperNodeTree:
 
     def absent(self) -> tuple[str, ...]:
         """The names that HyperNodes list and no node has."""
-        return tuple(sorted(self._by_name.keys() - self._labels.keys()))
+        return tuple(sorted(self._by_name.keys() - self._nodes.keys()))

@@ -70,6 +70,9 @@ class MemberNode:
     def labels(self) -> dict[str, str]:
         return dict((*self.pool[0], *self.own))
 
+    def labelled_as(self, other: MemberNode) -> bool:
+        return self.pool[0] == other.pool[0] and self.own == other.own
+
     def answers(self, named: frozenset[tuple[str, str]]) -> bool:
         """Whether one of these is a label that it has to itself; ANY_VALUE stands for every value, and HOST for every
         node."""
@@ -133,7 +136,7 @@ class MemberNodes:
         self.ready_count = 0
         self.unschedulable_count = 0
         self._closed: dict[tuple[Labels, tuple[Taint, ...]], Amounts] = {}  # allocatable of nodes that take no pods
-        self.trees = PlaceTrees()
+        self.trees = PlaceTrees(self._nodes)
         self.version = 0  # grows with every node that comes, goes or changes
 
     def __len__(self) -> int:
@@ -147,15 +150,18 @@ class MemberNodes:
         if node.name in self._avoided:
             self._hidden[node.name] = node
             node = replace(node, usable=False)
-        labels = node.labels
-        self.trees.hypernodes.put(node.name, labels)
-        node = replace(node, places=self.trees.places(node.name, labels))
         old = self._nodes.get(node.name)
+        stays = old is not None and old.labelled_as(node)
+        if old is not None and stays:
+            node = replace(node, places=old.places)
         if old == node:
             return False
         if old is not None:
             self._drop(old.name)
         self._nodes[node.name] = node
+        if not stays:
+            self.trees.hypernodes.put(node.name)
+            node = self._nodes[node.name] = replace(node, places=self.trees.places(node.name, node.labels))
         self.ready_count += node.ready
         self.unschedulable_count += not node.usable
         self.version += 1

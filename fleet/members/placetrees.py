@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet.core.model.member import places_of
 from fleet.members.hypernodes import Fault
-from fleet.members.hypernodetree import HyperNodeTree, Places
+from fleet.members.hypernodetree import HyperNodeTree, Labelled, Places
 from fleet.values.names import qualified_name_problems
 from fleet.values.untyped import texts
 
@@ -49,10 +49,10 @@ def label_trees(trees: Any) -> tuple[LabelTree, ...]:
 
 
 class PlaceTrees:
-    """See the module. `hypernodes` is the tree of those; nodes are put into it."""
+    """See the module. `hypernodes` is the tree of those; it follows the nodes."""
 
-    def __init__(self) -> None:
-        self.hypernodes = HyperNodeTree()
+    def __init__(self, nodes: Mapping[str, Labelled]) -> None:
+        self.hypernodes = HyperNodeTree(nodes)
         self.of_labels: tuple[LabelTree, ...] = ()
         self._shared: dict[Places, Places] = {}
 

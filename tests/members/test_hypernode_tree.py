@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.members.hypernodes import HyperNode
-from fleet.members.hypernodetree import HyperNodeTree
-from tests.members.hypernodes import exact, inner, labelled, of, regex
+from tests.members.hypernodes import TreeOfNodes, exact, inner, labelled, of, regex
 
 NODES = [f"te{number}" for number in range(1, 9)]
 
@@ -27,21 +26,21 @@ WALK_THROUGH = [
 LABELS = {"te5": {"rack": "s2"}, "te6": {"rack": "s2"}}
 
 
-def tree_of(hypernodes: list[HyperNode], nodes: list[str] = NODES, **more: Any) -> HyperNodeTree:
-    tree = HyperNodeTree()
+def tree_of(hypernodes: list[HyperNode], nodes: list[str] = NODES, **more: Any) -> TreeOfNodes:
+    tree = TreeOfNodes()
     for node in nodes:
-        tree.put(node, LABELS.get(node, {}))
+        tree.come(node, LABELS.get(node, {}))
     arranged(tree, hypernodes, **more)
     return tree
 
 
-def arranged(tree: HyperNodeTree, hypernodes: list[HyperNode], **more: Any) -> None:
+def arranged(tree: TreeOfNodes, hypernodes: list[HyperNode], **more: Any) -> None:
     for _ in tree.arranging(hypernodes, **more):
         pass
     tree.settle()
 
 
-def paths(tree: HyperNodeTree, nodes: list[str] = NODES) -> dict[str, str]:
+def paths(tree: TreeOfNodes, nodes: list[str] = NODES) -> dict[str, str]:
     """The path of the finest domain of each node."""
     return {node: places[-1][1] if (places := tree.places(node)) else "" for node in nodes}
 
@@ -59,7 +58,7 @@ def test_nodes_that_come_before_or_after_the_hypernodes_have_the_same_places() -
     before = tree_of(WALK_THROUGH)
     after = tree_of(WALK_THROUGH, [])
     for node in reversed(NODES):
-        after.put(node, LABELS.get(node, {}))
+        after.come(node, LABELS.get(node, {}))
     after.settle()
     assert paths(before) == paths(after)
 
@@ -155,9 +154,9 @@ def test_each_change_of_a_source_or_of_a_node_leads_to_the_tree_that_a_fresh_loo
         arranged(tree, hypernodes)
         for node in NODES:
             if node in nodes:
-                tree.put(node, LABELS.get(node, {}))
+                tree.come(node, LABELS.get(node, {}))
             else:
-                tree.remove(node)
+                tree.go(node)
         tree.settle()
         fresh = tree_of(hypernodes, nodes)
         assert (paths(tree), tree.faults(), tree.absent()) == (paths(fresh), fresh.faults(), fresh.absent())
@@ -165,11 +164,11 @@ def test_each_change_of_a_source_or_of_a_node_leads_to_the_tree_that_a_fresh_loo
 
 def test_a_node_that_comes_can_make_two_overlap_and_go_again() -> None:
     tree = tree_of([of("a", 1, regex("[1-4]$")), of("b", 1, regex("[4-5]$"))], ["te1", "te5"])
-    assert paths(tree, ["te1", "te5"]) == {"te1": "/a", "te5": "/b"}
-    tree.put("te4", {})
+    assert paths(tree, ["te1", "te5"]) == {"te1": "a", "te5": "b"}
+    tree.come("te4", {})
     assert tree.settle() and tree.faults() == ("HyperNode b of 2 nodes overlaps a of 2: it is left out",)
     assert paths(tree, ["te1", "te4", "te5"]) == {"te1": "a", "te4": "a", "te5": ""}
-    tree.remove("te4")
+    tree.go("te4")
     assert tree.settle() and not tree.faults()
 
 
@@ -191,18 +190,9 @@ def test_an_arranging_that_is_not_ended_leaves_no_tree_and_the_next_one_makes_it
     tree = tree_of(WALK_THROUGH[1:])
     pieces = tree.arranging(WALK_THROUGH)
     next(pieces)
-    tree.put("te9", {})
+    tree.come("te9", {})
     assert not tree.settle()
     pieces.close()
     assert set(paths(tree).values()) == {""}
     arranged(tree, WALK_THROUGH)
     assert paths(tree) == paths(tree_of(WALK_THROUGH))
-
-
-def test_a_node_is_held_against_the_selectors_once_for_its_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = tree_of(WALK_THROUGH)
-    held: list[str] = []
-    monkeypatch.setattr("fleet.members.hypernodes.HyperNodeMember.takes", lambda self, name, labels: held.append(name))
-    tree.put("te5", LABELS["te5"])
-    tree.put("te9", {})
-    assert set(held) == {"te9"} and len(held) == 2, "the pattern and the labels of the walk-through"

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from fleet.members.placetrees import HOSTNAME, PlaceTrees, label_trees, topology_faults
-from tests.members.hypernodes import exact, of
+from tests.members.hypernodes import BareNode, exact, of
 
 LABELS = {"block": "b1", "rack": "r1", "clique": "c7", HOSTNAME: "host-1"}
 
 
 def planted(*trees: tuple[str, ...], hypernodes: bool = False) -> PlaceTrees:
-    found = PlaceTrees()
+    found = PlaceTrees({"n1": BareNode(LABELS)})
     found.plant(trees)
-    found.hypernodes.put("n1", LABELS)
     for _ in found.hypernodes.arranging([of("s0", 1, exact("n1"), tierName="rack")] if hypernodes else []):
         pass
     return found

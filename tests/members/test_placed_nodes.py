@@ -6,10 +6,15 @@ from collections.abc import Iterable
 
 import pytest
 
+from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.matching import domain_of
+from fleet.core.model.member import Member
+from fleet.core.model.rule import PlacementRule
+from fleet.core.model.unit import Component, Unit
+from fleet.core.snapshot import Snapshot
 from fleet.kinds.requests import amounts
-from fleet.members.hypernodes import HyperNode
+from fleet.members.hypernodes import HyperNode, HyperNodeMember
 from fleet.members.nodes import ANY_VALUE, MemberNodes, read_node
 from fleet.members.placetrees import HOST, HOSTNAME, LabelTree
 from fleet.members.potential import potential_pools, read_groups
@@ -105,4 +110,34 @@ def test_nodes_of_one_rack_share_their_places() -> None:
     nodes = eight()
     plant(nodes, WALK_THROUGH)
     views = {view.name: view.places for view in nodes.views()}
-    assert views["te1"] is views["te2"] and views["te1"][-1] == ("tier-1", "/s6/s4/s0")
+    assert views["te1"] is views["te2"] and views["te1"][-1] == ("tier-1", "s6/s4/s0")
+
+
+def test_a_node_is_held_against_the_selectors_once_for_its_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = eight()
+    plant(nodes, [of("r", 1, [{"regexMatch": {"pattern": "te"}}]), of("l", 2, [{"labelMatch": {}}])])
+    held: list[str] = []
+
+    def takes(self: HyperNodeMember, name: str, labels: dict[str, str]) -> bool:
+        held.append(name)
+        return True
+
+    monkeypatch.setattr(HyperNodeMember, "takes", takes)
+    nodes.put(read_node(node("te1", gpus=4, labels={"block": "b0"})))
+    assert held == [] and domains(nodes, "tier-1") == {"l/r": 8}
+    nodes.put(read_node(node("te1", labels={"block": "b1"})))
+    nodes.put(read_node(node("te9")))
+    assert held == ["te1", "te1", "te9", "te9"] and domains(nodes, "tier-1") == {"l/r": 9}
+
+
+@pytest.mark.parametrize(
+    ("pods", "level", "starts"),
+    [(2, "tier-1", True), (3, "tier-1", False), (4, "tier-2", True), (5, "tier-2", False), (8, "tier-3", True)],
+)
+def test_a_gang_starts_where_a_domain_of_its_level_has_all_its_room(pods: int, level: str, starts: bool) -> None:
+    nodes = eight()
+    plant(nodes, WALK_THROUGH)
+    whole = Component("worker", pods, Amounts.of(amounts({"nvidia.com/gpu": "8"})))
+    unit = Unit("u", "default/u", (whole,), rules=(PlacementRule(level),))
+    snapshot = Snapshot.of([unit], [Member("cfa", pools=nodes.pools())])
+    assert bool(decide(snapshot, now=0.0, seed=0, solver=None).placements) is starts
