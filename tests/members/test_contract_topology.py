@@ -51,3 +51,5 @@ async def test_hypernodes_of_the_member_place_its_nodes(joined: ClusterMembers, 
     for body in bodies:
         await target.call("DELETE", f"{THERE}/{body['metadata']['name']}")
     await eventually(lambda: placed() == {})
+    for number in range(3):
+        await target.call("DELETE", f"/api/v1/nodes/n-{label}-{number}")

@@ -49,6 +49,7 @@ from fleet.wellknown import (
 STATUS_EVERY_S = 1.0
 LOOK_AGAIN_S = 5.0  # at a Cluster that is being deleted; bindings that leave it bring it back sooner
 LEAVING = "Leaving"  # condition of a Cluster that is being deleted: its obstacle
+GATHER_S = 0.5  # from a change of a HyperNode to a look at the Clusters
 NAMED_MAX = 3  # objects that its message names
 
 
@@ -104,7 +105,10 @@ class ClustersLoop:
         ]
 
     def _of_hypernode(self, event: Event) -> Iterable[Key]:
-        return [stored.key for stored in self._hub.scan(CLUSTER, "clusters")]
+        """They are many, and often come together."""
+        for stored in self._hub.scan(CLUSTER, "clusters"):
+            self.controller.queue.add_after(stored.key, GATHER_S)
+        return ()
 
     def _of_binding(self, event: Event) -> Iterable[Key]:
         return [_key(name) for name in self._leaving]
