@@ -1,4 +1,4 @@
-"""A good node and a good pod, as a member lists them."""
+"""A good node, a good pod and good sources of place trees, as a member lists them."""
 
 from __future__ import annotations
 
@@ -37,4 +37,33 @@ POD: Body = {
         "conditions": [{"type": "Ready", "status": "True"}],
         "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}],
     },
+}
+HYPERNODE_BODY: Body = {
+    "apiVersion": "topology.volcano.sh/v1alpha1",
+    "kind": "HyperNode",
+    "metadata": {"name": "good", "uid": "h"},
+    "spec": {
+        "tier": 1,
+        "tierName": "rack",
+        "members": [
+            {"type": "Node", "selector": {"exactMatch": {"name": "good"}}},
+            {"type": "Node", "selector": {"regexMatch": {"pattern": "^go+d$"}}},
+            {
+                "type": "Node",
+                "selector": {
+                    "labelMatch": {
+                        "matchLabels": {"zone": "a"},
+                        "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}],
+                    }
+                },
+            },
+            {"type": "HyperNode", "selector": {"exactMatch": {"name": "other"}}},
+        ],
+    },
+}
+TOPOLOGY_BODY: Body = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "Topology",
+    "metadata": {"name": "good", "uid": "t"},
+    "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "kubernetes.io/hostname"}]},
 }

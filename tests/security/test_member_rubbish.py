@@ -11,6 +11,7 @@ import pytest
 from fleet.core.model.member import Member
 from fleet.core.model.pod import PodView
 from fleet.core.notation.codec import encode_one
+from fleet.members.allowance import MemberMemory
 from fleet.members.connection import HttpAnswer
 from fleet.members.discovery import Catalogue, ServedResource, _aggregated
 from fleet.members.dispatchedobjects import DispatchedObjects, KindSink
@@ -19,9 +20,10 @@ from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
 from fleet.members.members import MemberChange
 from fleet.members.nodes import MemberNodes
+from fleet.members.placesources import HYPERNODE, TOPOLOGIES, PlaceSources
 from fleet.values.ports import Body, Key
 from tests.security.loops.malformed import MISSING, WRONG, changed, paths
-from tests.security.member_objects import NODE, POD
+from tests.security.member_objects import HYPERNODE_BODY, NODE, POD, TOPOLOGY_BODY
 
 QUANTITIES = ("abc", "1e999999999", "-5", "9" * 60, "1" * 200, "", " ", "0x10", "1E400")
 
@@ -70,6 +72,20 @@ async def test_nodes() -> None:
     whole = {"cpu": 8000, "memory": 64 * 2**30, "nvidia.com/gpu": 8}
     alike = [p for p in nodes.pools() if dict(p.labels) == {"zone": "a"} and [t.value for t in p.taints] == ["yes"]]
     assert any(dict(free) == whole for pool in alike for free, _ in pool.free)
+
+
+async def test_sources_of_place_trees() -> None:
+    nodes, sources = MemberNodes(), PlaceSources(MemberMemory(), lambda: None)
+    await listed([NODE], NodeSink("cfa", nodes, quiet))
+    for kind, body in ((HYPERNODE, HYPERNODE_BODY), (TOPOLOGIES[0], TOPOLOGY_BODY)):
+        await listed([*rubbish(body), body], sources.sink(kind))
+    assert "good" in {one.name for one in sources.hypernodes} and ("zone", "kubernetes.io/hostname") in sources.trees
+    for _ in nodes.planting(sources.trees, sources.hypernodes, frozenset()):
+        pass
+    [pool] = nodes.pools()
+    assert ("zone", "a") in pool.places and any(level == "rack" for level, _ in pool.places)
+    assert all(isinstance(text, str) for text in nodes.trees.hypernodes.faults())
+    orjson.dumps(encode_one(Member("cfa", ready=True, pools=nodes.pools())))
 
 
 async def test_pods() -> None:
