@@ -22,7 +22,7 @@ Places = tuple[tuple[str, str], ...]
 _NONE: frozenset[str] = frozenset()
 
 
-class Labelled(Protocol):
+class LabelledNode(Protocol):
     """A node, as its selectors see it."""
 
     @property
@@ -32,7 +32,7 @@ class Labelled(Protocol):
 class HyperNodeTree:
     """See the module. `nodes`: the nodes of the member by name; `put` and `remove` follow its changes."""
 
-    def __init__(self, nodes: Mapping[str, Labelled]) -> None:
+    def __init__(self, nodes: Mapping[str, LabelledNode]) -> None:
         self._nodes = nodes
         self._hypernodes: dict[str, HyperNode] = {}
         self._beside: frozenset[str] = frozenset()

@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet.core.model.member import places_of
 from fleet.members.hypernodes import Fault
-from fleet.members.hypernodetree import HyperNodeTree, Labelled, Places
+from fleet.members.hypernodetree import HyperNodeTree, LabelledNode, Places
 from fleet.values.names import qualified_name_problems
 from fleet.values.untyped import texts
 
@@ -51,7 +51,7 @@ def label_trees(trees: Any) -> tuple[LabelTree, ...]:
 class PlaceTrees:
     """See the module. `hypernodes` is the tree of those; it follows the nodes."""
 
-    def __init__(self, nodes: Mapping[str, Labelled]) -> None:
+    def __init__(self, nodes: Mapping[str, LabelledNode]) -> None:
         self.hypernodes = HyperNodeTree(nodes)
         self.of_labels: tuple[LabelTree, ...] = ()
         self._shared: dict[Places, Places] = {}
