@@ -164,10 +164,10 @@ def test_each_change_of_a_source_or_of_a_node_leads_to_the_tree_that_a_fresh_loo
 
 def test_a_node_that_comes_can_make_two_overlap_and_go_again() -> None:
     tree = tree_of([of("a", 1, regex("[1-4]$")), of("b", 1, regex("[4-5]$"))], ["te1", "te5"])
-    assert paths(tree, ["te1", "te5"]) == {"te1": "a", "te5": "b"}
+    assert paths(tree, ["te1", "te5"]) == {"te1": "/a", "te5": "/b"}
     tree.come("te4", {})
     assert tree.settle() and tree.faults() == ("HyperNode b of 2 nodes overlaps a of 2: it is left out",)
-    assert paths(tree, ["te1", "te4", "te5"]) == {"te1": "a", "te4": "a", "te5": ""}
+    assert paths(tree, ["te1", "te4", "te5"]) == {"te1": "/a", "te4": "/a", "te5": ""}
     tree.go("te4")
     assert tree.settle() and not tree.faults()
 
@@ -180,10 +180,10 @@ def test_hypernodes_beside_those_of_the_member_are_not_missing() -> None:
 def test_patterns_beyond_the_most_are_named() -> None:
     many = [of(f"r{number}", 1, regex(f"^n{number}$")) for number in range(1001)]
     tree = tree_of(many, ["n0", "n1000"])
-    assert (paths(tree, ["n0", "n1000"])) == {"n0": "r0", "n1000": ""}
+    assert (paths(tree, ["n0", "n1000"])) == {"n0": "/r0", "n1000": ""}
     assert tree.faults() == ("HyperNode r1000: there are more than 1000 patterns: ^n1000$",)
     arranged(tree, many[1:])
-    assert (paths(tree, ["n0", "n1000"]), tree.faults()) == ({"n0": "", "n1000": "r1000"}, ())
+    assert (paths(tree, ["n0", "n1000"]), tree.faults()) == ({"n0": "", "n1000": "/r1000"}, ())
 
 
 def test_an_arranging_that_is_not_ended_leaves_no_tree_and_the_next_one_makes_it_whole() -> None:

@@ -71,7 +71,7 @@ def test_a_host_is_a_pool_only_where_a_gang_asks_for_hosts(asked: str) -> None:
     assert domains(nodes, asked) == {f"/b{(number - 1) // 4}/te{number}": 1 for number in range(1, 9)}
     assert domains(nodes, "tier-2") == {"/s6/s4": 4, "/s6/s5": 4}
     plant(nodes, WALK_THROUGH)
-    assert domains(nodes, asked) == {f"te{number}": 1 for number in range(1, 9)}
+    assert domains(nodes, asked) == {f"/te{number}": 1 for number in range(1, 9)}
     assert nodes.tell_apart(frozenset()) and len(nodes.pools()) == 4
 
 
@@ -110,7 +110,7 @@ def test_nodes_of_one_rack_share_their_places() -> None:
     nodes = eight()
     plant(nodes, WALK_THROUGH)
     views = {view.name: view.places for view in nodes.views()}
-    assert views["te1"] is views["te2"] and views["te1"][-1] == ("tier-1", "s6/s4/s0")
+    assert views["te1"] is views["te2"] and views["te1"][-1] == ("tier-1", "/s6/s4/s0")
 
 
 def test_a_node_is_held_against_the_selectors_once_for_its_labels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,10 +124,10 @@ def test_a_node_is_held_against_the_selectors_once_for_its_labels(monkeypatch: p
 
     monkeypatch.setattr(HyperNodeMember, "takes", takes)
     nodes.put(read_node(node("te1", gpus=4, labels={"block": "b0"})))
-    assert held == [] and domains(nodes, "tier-1") == {"l/r": 8}
+    assert held == [] and domains(nodes, "tier-1") == {"/l/r": 8}
     nodes.put(read_node(node("te1", labels={"block": "b1"})))
     nodes.put(read_node(node("te9")))
-    assert held == ["te1", "te1", "te9", "te9"] and domains(nodes, "tier-1") == {"l/r": 9}
+    assert held == ["te1", "te1", "te9", "te9"] and domains(nodes, "tier-1") == {"/l/r": 9}
 
 
 @pytest.mark.parametrize(

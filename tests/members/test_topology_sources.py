@@ -65,11 +65,11 @@ async def test_labels_in_order_are_a_tree_and_follow_the_nodes_and_the_cluster(
         labels = {"block": f"b{number // 2}", "rack": "r1"}
         await simulated.merge(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": labels}})
     await ready(world, simulated, topology=[["block", "rack"]])
-    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2})
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2})
     await simulated.create_node(node("extra", labels={"block": "b1", "rack": "r9"}))
-    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2, "b1/r9": 1})
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2, "/b1/r9": 1})
     await simulated.merge("/api/v1/nodes/extra", {"metadata": {"labels": {"rack": "r1"}}})
-    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 3})
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 3})
     await change(world, lambda spec: spec.pop("topology"))
     await eventually(lambda: domains(world, "rack") == {"r1": 5})
 
@@ -84,7 +84,7 @@ async def test_hypernodes_of_the_hub_are_those_of_each_member_whose_nodes_they_m
         hypernode("core", 2, "s0", "s1", "s9", kind="HyperNode"),
     ):
         await world.create(HYPERNODES, "hypernodes", "", body)
-    await eventually(lambda: domains(world, "tier-1") == {"core/s0": 2, "core/s1": 1})
+    await eventually(lambda: domains(world, "tier-1") == {"/core/s0": 2, "/core/s1": 1})
     left_out = "HyperNode core has the member s9, which does not exist"
     await eventually(lambda: message(world, "TopologyLeftOut") == left_out)
     await change(world, lambda spec: spec.update(hyperNodeSelector={"matchLabels": {"site": "a"}}))
@@ -175,14 +175,14 @@ async def test_topologies_of_kueue_and_kai_are_trees_of_labels_as_long_as_they_a
         if await posted():
             break
         await asyncio.sleep(0.05)
-    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2})
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2})
     await simulated.merge(f"{there}/default", {"spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "rack"}]}})
     await eventually(lambda: domains(world, "rack") == {"r1": 4}, what="a topology that is no tree is none")
     await simulated.merge(f"{there}/default", {"spec": {"levels": levels[1:]}})
     await change(world, lambda spec: spec.update(topology=[["block", "rack"]]))
-    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2}, what="the Cluster's trees come first")
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2}, what="the Cluster's trees come first")
     await change(world, lambda spec: spec.pop("topology"))
     await simulated.merge(f"{there}/default", {"spec": {"levels": levels}})
-    await eventually(lambda: domains(world, "rack") == {"b0/r1": 2, "b1/r1": 2})
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2})
     await simulated.call("DELETE", f"{crds}/topologies.{group}")
     await eventually(lambda: domains(world, "rack") == {"r1": 4}, what="its definition takes it along")

@@ -38,7 +38,7 @@ def test_the_walk_through_with_a_node_that_is_broken_and_one_that_is_cordoned() 
     found = trees_of(rows, [walk_through(number) for number in range(1, 9)], range(8))
     assert found["trees"][0]["levels"] == ["tier-3", "tier-2", "tier-1"] and found["outside"] == []
     assert shown(found) == [
-        ("s6", 8, 53, 6, 13, 26, 53, ""),
+        ("/s6", 8, 53, 6, 13, 26, 53, ""),
         ("/s6/s4", 4, 29, 3, 7, 14, 29, ""),
         ("/s6/s4/s0", 2, 13, 1, 3, 6, 13, "te1,te2"),
         ("/s6/s4/s1", 2, 16, 2, 4, 8, 16, "te3,te4"),
