@@ -22,12 +22,11 @@ from fleet.admission.operators import OPERATORS, asked_anew, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.references import known_classes, used_by_pods
 from fleet.admission.statuses import status_by_hub
+from fleet.admission.topology import stands_where_it_can
 from fleet.admission.wishes import asked_of_job
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import BrokenRule, Interpreter, Template
 from fleet.kinds.sizes import declared_size
-from fleet.kinds.topology import rules_asked
-from fleet.values.names import qualified_name_problems
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, quantity
 from fleet.values.untyped import at, mapping
@@ -64,6 +63,7 @@ def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
         pods_within_bounds(interpreter),
         _managed_by(interpreter),
         *_of_kind(interpreter),
+        stands_where_it_can(interpreter),
         partial(_taken_there, interpreter),
         fits_its_pods(interpreter),
         known_classes(interpreter),
@@ -145,7 +145,6 @@ def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cau
             said = at(body, "metadata", "annotations", ANNOTATION_SIZE)
             return [invalid(f"metadata.annotations[{ANNOTATION_SIZE}]", said, str(error))]
         causes: list[Cause] = [cause for template in templates for cause in _template(template)]
-        causes += _rules(body, templates)
         if not causes and sum(template.replicas for template in templates) == 0:
             causes += _no_pods(interpreter, field, body, sized=sized)
         return causes
@@ -164,22 +163,6 @@ def _no_pods(interpreter: Interpreter, field: str, body: Body, *, sized: bool) -
         yield required(field, f"a job has at least one pod; to stop it, set {stop}: true")
     elif not interpreter.suspended(body):
         yield required(field, "a job has at least one pod")
-
-
-def _rules(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
-    """A gang lies within one value of one label, if it names any."""
-    fields = rules_asked(body, templates)
-    for number, (rule, field) in enumerate(fields.items()):
-        key = rule.level
-        if not all(template.own for template in templates):
-            yield invalid(field, key, "the pods of this kind have no template that could keep them together")
-        problems = qualified_name_problems(key)
-        if problems:
-            yield invalid(field, key, "; ".join(problems))
-        elif number:
-            yield invalid(
-                field, key, f"a job has one topology for all its pods, and names {next(iter(fields)).level} already"
-            )
 
 
 def _template(template: Template) -> Iterator[Cause]:

@@ -16,6 +16,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
 from fleet.core.model.unit import Component
 from fleet.kinds.interpreter import Interpreter, Range
+from fleet.kinds.topology import ranges_in_parts
 from fleet.values.ports import Body, StoredObject
 from fleet.values.untyped import rows, text, whole
 
@@ -27,7 +28,7 @@ def with_ranges(
     job: Body, components: Iterable[Mapping[str, Any]], interpreter: Interpreter
 ) -> tuple[dict[str, Any], ...]:
     """The components of a binding, each with its range where its job can run with fewer replicas of it."""
-    ranges = interpreter.ranges(job)
+    ranges = ranges_in_parts(interpreter, job)
     return tuple({**component, **_said(ranges.get(component["name"]))} for component in components)
 
 

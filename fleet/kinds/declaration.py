@@ -5,7 +5,7 @@ The same reading serves the files that Fleet ships (declared/*.yaml), the object
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,6 +130,20 @@ class JobDefault:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementWord:
+    """A word of the kind for where pods stand: the values of a PlacementRule. `field`: what a refusal names, below the
+    entry, where there is `each`; it says nothing where `level` has no value. `of`: a component, or a list of them."""
+
+    field: str
+    level: KindExpression
+    each: DeclarationPath | None = None
+    of: KindExpression | None = None
+    size: KindExpression | None = None
+    most: KindExpression | None = None
+    hard: KindExpression | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration:
     group: str
     kind: str
@@ -151,6 +165,8 @@ class Declaration:
     managed_by: ManagedBy = NO_MANAGER
     rules: tuple[JobRule, ...] = ()
     defaults: tuple[JobDefault, ...] = ()
+    placement: tuple[PlacementWord, ...] = ()
+    groups: KindExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +257,8 @@ class _Reader:
                 for i, entry in enumerate(rows(spec.get("defaults")))
                 if (default := self._default(f"spec.defaults[{i}]", entry)) is not None
             ),
+            placement=tuple(self._placement(rows(spec.get("placement")))),
+            groups=self._expression("spec.groups", spec.get("groups"), _OBJECT),
         )
 
     # -- parts
@@ -335,6 +353,18 @@ class _Reader:
         place = self._place(f"{where}.path", said.get("path"), _OBJECT if each is None else ("item",))
         value = self._expression(f"{where}.value", said.get("value"), _OBJECT if each is None else _RANGE)
         return JobDefault(place, value, each) if place is not None and value is not None else None
+
+    def _placement(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[PlacementWord]:
+        for i, entry in enumerate(entries):
+            where = f"spec.placement[{i}]"
+            each = self._place(f"{where}.forEach", entry.get("forEach"), _OBJECT)
+            roots = _OBJECT if each is None else _RANGE
+            level, of, size, most, hard = (
+                self._expression(f"{where}.{name}", entry.get(name), roots)
+                for name in ("level", "of", "size", "most", "hard")
+            )
+            if level is not None:
+                yield PlacementWord(text(entry.get("field")), level, each, of, size, most, hard)
 
     def _names_differ(self, components: tuple[ComponentRule, ...]) -> None:
         names: set[str] = set()

@@ -9,10 +9,21 @@ from fleet.core.model.unit import Component
 from fleet.kinds import pods
 from fleet.kinds.declaration import Declaration, DroppedField, Keys
 from fleet.kinds.expressions import ONCE_STEPS_MAX, KindExpression, budget_of
-from fleet.kinds.interpreter import Body, BrokenRule, Dependency, Health, JobState, PodLabels, Range, Standing, Template
+from fleet.kinds.interpreter import (
+    AskedRule,
+    Body,
+    BrokenRule,
+    Dependency,
+    Health,
+    JobState,
+    PodLabels,
+    Range,
+    Standing,
+    Template,
+)
 from fleet.kinds.paths import Steps, drop, getter, is_path, put, spelled, with_part
 from fleet.kinds.reader import BodyComponent, ComponentReader
-from fleet.kinds.rules import CompiledRule, Default
+from fleet.kinds.rules import CompiledRule, Default, PlacementReader
 from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS
 
@@ -36,6 +47,7 @@ class DeclaredKind:
         self._ranged = any(rule.minimum is not None for rule in declaration.components)
         self._rules = tuple(map(CompiledRule, declaration.rules))
         self._defaults = tuple(map(Default, declaration.defaults))
+        self._placement = tuple(map(PlacementReader, declaration.placement))
         self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
 
     @property
@@ -188,6 +200,13 @@ class DeclaredKind:
     def retryable(self, body: Body) -> bool:
         rule = self.declaration.retryable
         return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False
+
+    def placement(self, body: Body) -> Iterable[AskedRule]:
+        return (wish for reader in self._placement for wish in reader.wishes(body))
+
+    def groups(self, body: Body) -> int:
+        rule = self.declaration.groups
+        return max(1, whole(rule.read({"object": body}), 1)) if rule is not None else 1
 
     def faults(self, body: Body) -> Iterable[BrokenRule]:
         if not self._rules:

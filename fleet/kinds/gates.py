@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.kinds.interpreter import Body, Template
-from fleet.kinds.topology import added_at
+from fleet.kinds.pins import added_at
 from fleet.values.untyped import mapping, rows
 from fleet.wellknown import GATE
 

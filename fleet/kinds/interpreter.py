@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from fleet.core.model.rule import PlacementRule
 from fleet.core.model.unit import Component
 from fleet.kinds.paths import Steps
 
@@ -81,6 +82,16 @@ class BrokenRule(NamedTuple):
     steps: Steps
     message: str
     warns: bool = False
+
+
+class AskedRule(NamedTuple):
+    """A rule about where pods stand, with the field or annotation that asks for it, and its value there. `native`: it
+    is a word of the kind itself, so the kind's controller in the member reads it there."""
+
+    rule: PlacementRule
+    field: str
+    value: Any = ""
+    native: bool = False
 
 
 class PodLabels(NamedTuple):
@@ -208,6 +219,14 @@ class Interpreter(Protocol):
 
     def retryable(self, body: Body) -> bool:
         """Whether a job that failed may be tried again in another member."""
+        ...
+
+    def placement(self, body: Body) -> Iterable[AskedRule]:
+        """The rules about where its pods stand that the kind has words of its own for."""
+        ...
+
+    def groups(self, body: Body) -> int:
+        """In how many groups alike its pods are. What other projects say on a pod template is about one group."""
         ...
 
     def faults(self, body: Body) -> Iterable[BrokenRule]:

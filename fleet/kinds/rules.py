@@ -1,14 +1,17 @@
-"""What the webhook of a kind's operator would do to a job: its rules, and the values that it fills in."""
+"""What a declaration says of a job beside its components: what the webhook of the kind's operator would refuse and fill
+in, and where its pods stand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fleet.kinds.declaration import DeclarationPath, JobDefault, JobRule
-from fleet.kinds.interpreter import Body, BrokenRule
+from fleet.core.model.rule import WHOLE, PlacementRule
+from fleet.kinds.declaration import DeclarationPath, JobDefault, JobRule, PlacementWord
+from fleet.kinds.expressions import KindExpression
+from fleet.kinds.interpreter import AskedRule, Body, BrokenRule
 from fleet.kinds.paths import Step, Steps, getter, parsed, put, spelled
-from fleet.values.untyped import mapping
+from fleet.values.untyped import mapping, text, texts, whole
 
 if TYPE_CHECKING:
     from fleet.values.cel.program import Budget
@@ -81,3 +84,30 @@ class Default(_EntryRule):
                 copied = dict(body) if copied is None else copied
                 put(copied, (*base, *self._default.place.steps), value, fresh)
         return body if copied is None else copied
+
+
+class PlacementReader(_EntryRule):
+    """A word of a declaration for where pods stand, compiled."""
+
+    def __init__(self, word: PlacementWord) -> None:
+        super().__init__(word.each)
+        self._word = word
+
+    def wishes(self, body: Body) -> Iterator[AskedRule]:
+        """The rules that the job asks for by this word."""
+        word = self._word
+        for values, base in self._entries(body):
+            level = text(word.level.read(values))
+            if not level:
+                continue
+            named = _read(word.of, values)
+            of = tuple(name.lower() for name in ((named,) if isinstance(named, str) else texts(named)))
+            size, most = whole(_read(word.size, values), WHOLE), whole(_read(word.most, values))
+            rule = PlacementRule(level, of, size, _read(word.hard, values) in (None, True), most)
+            below = spelled(base) if base and not word.field.startswith("object.") else ""
+            field = f"{below}.{word.field.removeprefix('object.')}".removeprefix(".")
+            yield AskedRule(rule, field, level, native=True)
+
+
+def _read(expression: KindExpression | None, values: Mapping[str, Any]) -> Any:
+    return None if expression is None else expression.read(values)

@@ -60,10 +60,26 @@ ANNOTATION_QUEUEING = "fleet.io/queueing"  # on a binding: "true" while its poli
 ANNOTATION_SUSPENDED = "fleet.io/suspended"  # on a binding: "true" while its job says suspend: true
 ANNOTATION_WALLTIME = "fleet.io/walltime-seconds"  # on a binding: after so many seconds its member ends the job
 ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the authenticated user who created it
-# On a job or its pod templates (Kueue's name, too), copied to the binding: a node label; the whole gang goes to nodes
-# with one value of it.
+# On a job or its pod templates: where pods stand, LEVEL[@COMPONENT+...][,...] (fleet/kinds/topology.py). On a binding
+# the first says the rule of a whole gang that has no other; all else is in ANNOTATION_RULES.
 ANNOTATION_TOPOLOGY = "fleet.io/required-topology"
+ANNOTATION_PREFERRED_TOPOLOGY = "fleet.io/preferred-topology"
+ANNOTATION_EVEN_TOPOLOGY = "fleet.io/even-topology"
+ANNOTATION_SLICES = "fleet.io/slices"  # LEVEL=PODS
+ANNOTATION_MOST_PER_DOMAIN = "fleet.io/most-per-domain"  # LEVEL=PODS
+ANNOTATION_RULES = "fleet.io/placement-rules"  # on a binding: JSON, the rules of its gang
+# The same wishes in the words of other projects, on jobs and pod templates (fleet/kinds/peertopology.py).
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+KUEUE_PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+KUEUE_UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
+KUEUE_SLICES = "kueue.x-k8s.io/podset-slice-required-topology"
+KUEUE_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+KUEUE_LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+KUEUE_GROUP = "kueue.x-k8s.io/podset-group-name"
+KAI_TOPOLOGY = "kai.scheduler/topology-required-placement"
+KAI_PREFERRED_TOPOLOGY = "kai.scheduler/topology-preferred-placement"
+VOLCANO_AFFINITY = "volcano.sh/task-topology-affinity"
+VOLCANO_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 LABEL_GANG = "fleet.io/gang"  # on pods in members: the PodGroup of Kubernetes that they belong to
 ANNOTATION_GANG = "fleet.io/gang-scheduler"  # on a Cluster: the gang scheduler there; on a binding: of this attempt
 ANNOTATION_ROOM = "fleet.io/room"  # on a binding: how its room in the member was held before this attempt

@@ -47,6 +47,7 @@ class Mark:
 
 
 _JOB, _POLICY, _BINDING, _UNIT = "jobs", "policies", "bindings", "units"
+_TEMPLATES = "jobs, pod templates"
 _COPY = "objects in members"
 _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HOLD, Writer.USER, "annotation", _JOB, '"true" keeps a waiting job from starting'),
@@ -58,8 +59,22 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_SWEEP_VALUES, Writer.USER, "annotation", _JOB, "JSON, the parameters of the job in its sweep"),
     (w.ANNOTATION_SWEEP_PLACE, Writer.USER, "annotation", _JOB, "3/10: the third of the ten jobs of its sweep"),
     (w.ANNOTATION_AT_MOST, Writer.USER, "annotation", _JOB, "so many jobs of its sweep run at once"),
-    (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "a node label: all pods on one value"),
-    (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "the same, in Kueue's name"),
+    (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "levels: the pods stand in one domain of each"),
+    (w.ANNOTATION_PREFERRED_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "levels: in one domain, else in few"),
+    (w.ANNOTATION_SLICES, Writer.USER, "annotation", _TEMPLATES, "LEVEL=PODS: so many pods each in one domain"),
+    (w.ANNOTATION_MOST_PER_DOMAIN, Writer.USER, "annotation", _TEMPLATES, "LEVEL=PODS: no more in one domain"),
+    (w.ANNOTATION_EVEN_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "levels: evenly over few domains"),
+    (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "as fleet.io/required-topology, of one level"),
+    (w.KUEUE_PREFERRED_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "as fleet.io/preferred-topology"),
+    (w.KUEUE_UNCONSTRAINED, Writer.USER, "annotation", _TEMPLATES, '"true": the pods stand anywhere, as without it'),
+    (w.KUEUE_SLICES, Writer.USER, "annotation", _TEMPLATES, "as fleet.io/slices, with the next for the number"),
+    (w.KUEUE_SLICE_SIZE, Writer.USER, "annotation", _TEMPLATES, "the pods of each slice"),
+    (w.KUEUE_LAYERS, Writer.USER, "annotation", _TEMPLATES, "JSON, slices of up to three layers"),
+    (w.KUEUE_GROUP, Writer.USER, "annotation", "pod templates", "those of one name stand together"),
+    (w.KAI_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "as fleet.io/required-topology, of one level"),
+    (w.KAI_PREFERRED_TOPOLOGY, Writer.USER, "annotation", _TEMPLATES, "as fleet.io/preferred-topology"),
+    (w.VOLCANO_AFFINITY, Writer.USER, "annotation", _JOB, "tasks that stand on one node, or on few"),
+    (w.VOLCANO_ANTI_AFFINITY, Writer.USER, "annotation", _JOB, "warned of; read in a member with Volcano"),
     (w.ANNOTATION_SIZE, Writer.USER, "annotation", _JOB, "pods at once and their requests, where no template has them"),
     (w.ANNOTATION_MIN_REPLICAS, Writer.USER, "annotation", _JOB, "replicas that are enough to start, of some kinds"),
     (w.ANNOTATION_BACKOFF_LIMIT, Writer.USER, "annotation", "jobs, policies", "attempts before a job is held"),
@@ -123,6 +138,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_SUSPENDED, Writer.HUB, "annotation", _BINDING, "its job is suspended"),
     (w.LABEL_GANG, Writer.HUB, "label", "pods in members", "the PodGroup of Kubernetes that they belong to"),
     (w.ANNOTATION_ROOM, Writer.HUB, "annotation", _BINDING, "how its room in the member was held"),
+    (w.ANNOTATION_RULES, Writer.HUB, "annotation", _BINDING, "the rules about where its pods stand"),
     (w.ANNOTATION_DOMAIN, Writer.HUB, "annotation", _BINDING, "the value of its topology label"),
     (w.ANNOTATION_PRIORITY, Writer.HUB, "annotation", _UNIT, "the priority that its job gives"),
     (w.ANNOTATION_PRIORITY_CLASS, Writer.HUB, "annotation", _UNIT, "the priority class that its job gives"),

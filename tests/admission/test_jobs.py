@@ -67,16 +67,6 @@ REFUSED = [
         f"{TEMPLATE}.containers[0].resources.requests[cpu]",
         id="a request above its limit",
     ),
-    pytest.param(
-        bound({"fleet.io/required-topology": "no label"}),
-        "metadata.annotations[fleet.io/required-topology]",
-        id="a topology that is no label",
-    ),
-    pytest.param(
-        bound({"fleet.io/required-topology": "rack", "kueue.x-k8s.io/podset-required-topology": "zone"}),
-        "metadata.annotations[kueue.x-k8s.io/podset-required-topology]",
-        id="two topologies",
-    ),
     pytest.param(bound({"fleet.io/hold": "yes"}), "metadata.annotations[fleet.io/hold]", id="held by a word"),
     pytest.param(
         bound({"fleet.io/checkpoint-at": "yesterday"}),

@@ -71,7 +71,8 @@ def test_a_host_is_a_pool_only_where_a_gang_asks_for_hosts(asked: str) -> None:
     assert domains(nodes, asked) == {f"/b{(number - 1) // 4}/te{number}": 1 for number in range(1, 9)}
     assert domains(nodes, "tier-2") == {"/s6/s4": 4, "/s6/s5": 4}
     plant(nodes, WALK_THROUGH)
-    assert domains(nodes, asked) == {f"/te{number}": 1 for number in range(1, 9)}
+    slash = "/" if asked == "host" else ""  # without a tree the label is a bare one
+    assert domains(nodes, asked) == {f"{slash}te{number}": 1 for number in range(1, 9)}
     assert nodes.tell_apart(frozenset()) and len(nodes.pools()) == 4
 
 

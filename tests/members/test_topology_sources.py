@@ -88,19 +88,19 @@ async def test_hypernodes_of_the_hub_are_those_of_each_member_whose_nodes_they_m
     left_out = "HyperNode core has the member s9, which does not exist"
     await eventually(lambda: message(world, "TopologyLeftOut") == left_out)
     await change(world, lambda spec: spec.update(hyperNodeSelector={"matchLabels": {"site": "a"}}))
-    await eventually(lambda: (domains(world, "tier-1"), domains(world, "tier-2")) == ({"s0": 2, "s1": 1}, {}))
+    await eventually(lambda: (domains(world, "tier-1"), domains(world, "tier-2")) == ({"/s0": 2, "/s1": 1}, {}))
     await eventually(lambda: condition(world.stored() or {}, "TopologyLeftOut") is None)
     await world.hub.delete(Key(HYPERNODES, "hypernodes", "", "s0"))
-    await eventually(lambda: domains(world, "tier-1") == {"s1": 1})
+    await eventually(lambda: domains(world, "tier-1") == {"/s1": 1})
 
 
 async def test_a_members_own_hypernodes_win_and_its_cluster_says_so(world: World, simulated: SimulatedTarget) -> None:
     await world.create(HYPERNODES, "hypernodes", "", hypernode("hubs", 1, "node-0"))
     await ready(world, simulated)
-    await eventually(lambda: domains(world, "tier-1") == {"hubs": 1})
+    await eventually(lambda: domains(world, "tier-1") == {"/hubs": 1})
     await simulated.post(THERE, hypernode("own", 1, "node-0", "node-1", "node-7"))
     await simulated.post(THERE, hypernode("other", 1, "node-1", "node-2", "node-3"))
-    await eventually(lambda: domains(world, "tier-1") == {"own": 2})
+    await eventually(lambda: domains(world, "tier-1") == {"/own": 2})
     said = "the member has 2 HyperNodes of its own: none of the hub's 1 is read for it"
     await eventually(lambda: message(world, "TopologyOwn") == said)
     absent = "no node is called node-7, which a HyperNode lists"
@@ -108,7 +108,7 @@ async def test_a_members_own_hypernodes_win_and_its_cluster_says_so(world: World
     await eventually(lambda: message(world, "TopologyLeftOut") == said)
     for name in ("own", "other"):
         await simulated.call("DELETE", f"{THERE}/{name}")
-    await eventually(lambda: domains(world, "tier-1") == {"hubs": 1})
+    await eventually(lambda: domains(world, "tier-1") == {"/hubs": 1})
     await eventually(lambda: condition(world.stored() or {}, "TopologyOwn") is None)
 
 
@@ -132,7 +132,7 @@ async def test_a_kind_that_the_hub_may_not_list_is_named_with_the_rule_until_it_
     await eventually(lambda: message(world, "TopologyUnread") == said)
     await simulated.post(THERE, hypernode("own", 1, "node-0"))
     refused[0] = False
-    await eventually(lambda: domains(world, "tier-1") == {"own": 1})
+    await eventually(lambda: domains(world, "tier-1") == {"/own": 1})
     await eventually(lambda: condition(world.stored() or {}, "TopologyUnread") is None)
 
 

@@ -5,6 +5,7 @@ Pure, so that every rule of "policy changed while the job waits / runs" can be r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,10 @@ from fleet.admission.selecting import of_namespace, policy_reference
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, from_body
 from fleet.bindings.conditions import condition, drop_condition, set_condition
-from fleet.bindings.rules import annotated
+from fleet.bindings.rules import annotations_of
 from fleet.core.model.charge import beyond
-from fleet.core.model.rule import Rules
 from fleet.kinds import interpreter_of
-from fleet.kinds.topology import rules_asked
+from fleet.kinds.topology import placement_asked
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import (
@@ -35,7 +35,6 @@ from fleet.wellknown import (
     ANNOTATION_POLICY_GENERATION,
     ANNOTATION_QUEUEING,
     ANNOTATION_SUSPENDED,
-    ANNOTATION_TOPOLOGY,
     ANNOTATION_WALLTIME,
     ATTEMPT,
     FINALIZER_BINDING,
@@ -167,7 +166,7 @@ def _settle_metadata(binding: Body, inputs: BindingInputs) -> None:
         (ANNOTATION_NOTICE, _either(inputs, ANNOTATION_NOTICE) if inputs.gang else ""),
         (ANNOTATION_BACKOFF_LIMIT, _either(inputs, ANNOTATION_BACKOFF_LIMIT) if inputs.gang else ""),
         (ANNOTATION_CHECKPOINT, b.annotation(inputs.body, ANNOTATION_CHECKPOINT)),
-        (ANNOTATION_TOPOLOGY, annotated(_rules(inputs))),
+        *_rules(inputs),
         (ANNOTATION_WALLTIME, _walltime(inputs)),
     ):
         if text:
@@ -185,11 +184,12 @@ def _settle_metadata(binding: Body, inputs: BindingInputs) -> None:
             labels.pop(name, None)
 
 
-def _rules(inputs: BindingInputs) -> Rules:
-    """The rules that the job asks for; admission lets it ask for one."""
+def _rules(inputs: BindingInputs) -> Iterable[tuple[str, str]]:
+    """The annotations with the rules that the job asks for."""
     body = inputs.body
     interpreter = interpreter_of(body["apiVersion"], body["kind"]) if inputs.gang else None
-    return tuple(rules_asked(body, interpreter.templates(body)))[:1] if interpreter is not None else ()
+    wishes = placement_asked(interpreter, body).rules if interpreter is not None else ()
+    return annotations_of([one.rule for one in wishes]).items()
 
 
 def _walltime(inputs: BindingInputs) -> str:

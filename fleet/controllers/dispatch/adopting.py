@@ -28,7 +28,7 @@ from fleet.controllers.runtime.hub import Hub, kind_of, object_key
 from fleet.kinds import Interpreter, interpreter_of
 from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated
-from fleet.kinds.topology import apart, rules_asked
+from fleet.kinds.pins import unpinned
 from fleet.members.members import ActResult
 from fleet.values.ports import Body, CommitResult, Key, Put, Write
 from fleet.values.times import rfc3339_micro, seconds
@@ -155,9 +155,7 @@ def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, Way]:
     domain, room = "", ""
     for template in templates:
         room = Driver.PLACEHOLDERS if ungated(template.template) else room
-    for rule in list(rules_asked(job, templates))[:1]:
-        for template in templates:
-            domain = apart(template.template, rule, LABEL_BINDING) or domain
+        domain = unpinned(template.template) or domain
     _drop_marks(job["spec"])
     return job, Way(domain, room, gang)
 

@@ -24,7 +24,7 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.gangs import at_once, group_of, marked
 from fleet.kinds.gates import gated
 from fleet.kinds.interpreter import Dependency
-from fleet.kinds.topology import within
+from fleet.kinds.pins import pinned
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping
 from fleet.wellknown import (
@@ -97,9 +97,8 @@ def _manifest(
         bare = {name: value for name, value in source.items() if name != "status"}  # not changed below: copied
         charged = components_of(binding)
         changed = overridden(fitted(bare, interpreter, charged), source, cluster, policies)
-        for rule in rules_of(binding):
-            own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
-            changed = within(changed, interpreter.templates(changed), rule, chosen_domain(binding), own)
+        own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
+        changed = pinned(changed, interpreter, rules_of(binding), chosen_domain(binding), own)
         if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
             changed = gated(changed, interpreter.templates(changed))
         state = preserved.state_of(binding)

@@ -13,6 +13,7 @@ from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
     ANNOTATION_TOPOLOGY,
     ATTEMPT,
+    KUEUE_GROUP,
     KUEUE_TOPOLOGY,
     LABEL_BINDING,
 )
@@ -59,11 +60,11 @@ async def test_gangs_that_start_together_are_told_different_racks() -> None:
         assert told == {"n0", "n1"}
 
 
-async def test_kueues_annotation_on_a_pod_template_says_the_same() -> None:
+async def test_kueues_annotations_on_pod_templates_of_one_group_say_the_same() -> None:
     async with hub(member("cfa", 2, gpus=4), member("cfb", 1, gpus=8)) as world:
         job = pytorchjob("one", workers=1, gpus=4)
-        worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
-        worker["metadata"] = {"annotations": {KUEUE_TOPOLOGY: HOSTNAME}}
+        for spec in job["spec"]["pytorchReplicaSpecs"].values():
+            spec["template"]["metadata"] = {"annotations": {KUEUE_TOPOLOGY: HOSTNAME, KUEUE_GROUP: "all"}}
         await world.apply(policy(), job)
         assert await world.running("one") == "cfb"
 

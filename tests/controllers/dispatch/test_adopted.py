@@ -13,7 +13,7 @@ from fleet.core.model.rule import PlacementRule
 from fleet.kinds import interpreter_of
 from fleet.kinds.gangs import BY_NAME, marked
 from fleet.kinds.gates import gated
-from fleet.kinds.topology import within
+from fleet.kinds.pins import pinned
 from fleet.wellknown import ANNOTATION_JOB, LABEL_BINDING, LABEL_HUB
 from tests.controllers.decide.checks import answer, reserves
 from tests.controllers.dispatch.backup import CONFIG, RECORD, backup, names, record, restore, went_back
@@ -247,8 +247,8 @@ def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote(sched
     template = next(iter(job["spec"]["pytorchReplicaSpecs"].values()))["template"]
     plain = interpreter_of(job["apiVersion"], job["kind"])
     assert plain is not None
-    rack = PlacementRule("rack")
-    sent = within(plain.stamp(job, labels, {}), plain.templates(job), rack, {"rack": "r1"}, {LABEL_BINDING: "u"})
+    rules = (PlacementRule("rack"), PlacementRule("host", ("worker",)), PlacementRule("block", hard=False))
+    sent = pinned(plain.stamp(job, labels, {}), plain, rules, {"rack": "r1"}, {LABEL_BINDING: "u"})
     sent = marked(gated(sent, plain.templates(sent)), plain.templates(sent), scheduler, "a-pytorchjob")
     found, way = job_of({**sent, "status": {}}, plain)
     assert way == ("r1", "Placeholders", scheduler) and found["metadata"] == {
