@@ -35,6 +35,7 @@ EXPECTED = {
     "cluster.karmada.io": "clusters",
     "kubeflow.org": "pytorchjobs tfjobs mpijobs jaxjobs paddlejobs xgboostjobs",
     "batch": "jobs cronjobs",
+    "batch.volcano.sh": "jobs",
     "apps": "deployments statefulsets controllerrevisions daemonsets replicasets",
     "autoscaling": "horizontalpodautoscalers",
     "networking.k8s.io": "ingresses ingressclasses ipaddresses networkpolicies servicecidrs",

@@ -12,7 +12,7 @@ from tests.rest.rest import Rest, fill, rest
 
 JOB = "/jobs/default/PyTorchJob/job-00000"
 JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"]}
-EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch", "apps"], "resources": ["*"]}
+EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch", "batch.volcano.sh", "apps"], "resources": ["*"]}
 DECISIONS = {"nonResourceURLs": ["/fleet/v1/decisions", "/fleet/v1/decisions/*"]}
 
 

@@ -17,7 +17,7 @@ from tests.core.model.times import BEYOND, ENDS
 from tests.rest.rest import Rest, causes, rest
 
 JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["list"]}
-EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch", "apps"], "resources": ["*"], "verbs": ["list"]}
+EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch", "batch.volcano.sh", "apps"], "resources": ["*"], "verbs": ["list"]}
 PATHS = {"nonResourceURLs": ["/fleet/v1/history", "/fleet/v1/reports/*"], "verbs": ["get"]}
 PERIOD = {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
 REPORTS = ("usage", "waits", "efficiency")

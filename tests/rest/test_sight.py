@@ -13,7 +13,11 @@ from tests.controllers.fastloop import eventually
 from tests.controllers.world import cluster_policy, member, pytorchjob, tree
 from tests.rest.rest import Rest, causes, rest
 
-JOBS = {"apiGroups": ["kubeflow.org", "batch", "apps"], "resources": ["*"], "verbs": ["get", "list", "create"]}
+JOBS = {
+    "apiGroups": ["kubeflow.org", "batch", "batch.volcano.sh", "apps"],
+    "resources": ["*"],
+    "verbs": ["get", "list", "create"],
+}
 SECRET = ("secret-job", "secret-waits", "team-b", "cfa")  # what alice may not read anywhere
 LEAVES = [("vision", "default"), ("speech", "team-b"), ("open", None)]
 

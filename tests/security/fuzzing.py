@@ -63,11 +63,30 @@ _BASES: dict[str, dict[str, Any]] = {
         "spec": {
             "target": {"group": "fuzz.example.com", "kind": "Thing"},
             "components": [{"name": "main", "replicas": "object.spec.size", "template": "object.spec.template"}],
-            "state": [{"state": "Running", "when": "status.ready > 0"}],
+            "state": [{"state": "Running", "when": "status.ready > 0", "message": "status.message"}],
             "timeToLive": [{"path": "object.spec.ttl"}],
             "managedBy": {"path": "object.spec.managedBy"},
-            "rules": [{"field": "spec.size", "rule": "object.spec.size > 0", "message": "must be above 0"}],
+            "rules": [
+                {
+                    "forEach": "object.spec.groups",
+                    "field": "size",
+                    "rule": "item.size > 0",
+                    "message": "must be above 0",
+                }
+            ],
             "defaults": [{"path": "object.spec.size", "value": "1"}],
+            "placement": [
+                {
+                    "forEach": "object.spec.groups",
+                    "field": "rack",
+                    "level": "item.rack",
+                    "of": "item.name",
+                    "size": "item.size",
+                    "most": "item.most",
+                    "hard": "true",
+                }
+            ],
+            "groups": "object.spec.groups",
         },
     },
     "notificationreceivers": {

@@ -28,6 +28,8 @@ ANNOTATIONS = {
     "fleet.io/enqueued-at": "yesterday",
     "fleet.io/checkpoint-at": "9" * 30,
     "fleet.io/required-topology": "a b",
+    "fleet.io/placement-rules": "{",
+    "fleet.io/slices": "rack",
     "fleet.io/force-removal": "1",
     "fleet.io/potential-nodes": "{",
     "kube-queue/quota-fullname": "root/none",
