@@ -52,6 +52,8 @@ def run(
     time: o.TimeOption = "",
     queue: o.QueueOption = "",
     priority: o.PriorityOption = "",
+    topology: o.TopologyOption = "",
+    preferred_topology: o.PreferredTopologyOption = "",
     label: o.LabelOption = None,
     annotation: o.AnnotationOption = None,
     template: o.TemplateOption = None,

@@ -105,6 +105,15 @@ QueueOption = Annotated[
     typer.Option(metavar="QUEUE", help="The queue (default: that of the namespace).", autocompletion=completers.queues),
 ]
 PriorityOption = Annotated[str, typer.Option(metavar="CLASS", help="A PriorityClass.")]
+TopologyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="LEVEL", help="All pods in one domain of this level, such as a rack. LEVEL@COMPONENT: pods of one kind."
+    ),
+]
+PreferredTopologyOption = Annotated[
+    str, typer.Option(metavar="LEVEL", help="The same as far as it goes: the job does not wait for such a place.")
+]
 LabelOption = Annotated[
     Texts, typer.Option(metavar="NAME=VALUE", help="A label of the job and of its pods. Repeatable.")
 ]
@@ -171,6 +180,8 @@ def request_of(**options: Any) -> Request:
         time_s=_seconds(options["time"], "--time") if options["time"] else None,
         queue=options["queue"].rpartition("/")[2],
         priority=options["priority"],
+        topology=options["topology"],
+        preferred_topology=options["preferred_topology"],
         labels=_pairs(options["label"], "--label"),
         annotations=_pairs(options["annotation"], "--annotation"),
         interactive=interactive,

@@ -133,6 +133,7 @@ class JobDetail(Job):
     policy: str | None = None
     requests: Mapping[str, str] = field(default_factory=dict)
     components: tuple[Component, ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
     conditions: tuple[Mapping[str, Any], ...] = ()
     checks: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()

@@ -30,6 +30,8 @@ def run(
     time_s: int | None = None,
     queue: str = "",
     priority: str = "",
+    topology: str = "",
+    preferred_topology: str = "",
     labels: Mapping[str, str] | None = None,
     template: Mapping[str, Any] | None = None,
     dry_run: bool = False,
@@ -37,8 +39,9 @@ def run(
     """Submit a job that runs `command` in `image`. Amounts are those of each of the `workers`.
 
     `command`: words, or one text that is split as a shell splits it; `mounts`: the path of each volume claim; `time_s`:
-    the longest time that it may run; `kind`: PyTorchJob unless the `template` says otherwise; `name`: generated where
-    none is given."""
+    the longest time that it may run; `topology`: levels, such as a rack, of which all pods stand in one domain, and
+    `preferred_topology` as far as it goes; `kind`: PyTorchJob unless the `template` says otherwise; `name`: generated
+    where none is given."""
     words = shlex.split(command) if isinstance(command, str) else list(command)
     request = Request(
         name=name or suffixed("run-"),
@@ -55,6 +58,8 @@ def run(
         time_s=time_s,
         queue=queue,
         priority=priority,
+        topology=topology,
+        preferred_topology=preferred_topology,
         labels=dict(labels or {}),
         template=dict(template) if template is not None else None,
     )

@@ -68,6 +68,17 @@ class Component(Model):
     requests: Amounts = Field(description="Of one replica.")
 
 
+class PodRule(Model):
+    """A rule about where pods of the job stand."""
+
+    level: str = Field(description="A level of a place tree, or the key of a node label.")
+    of: list[str] = Field(description="The components that it is about; none for all.")
+    size: int = Field(description="The pods of each part that stands in one domain; 0: all of them do.")
+    hard: bool = Field(description="Whether the job waits for such a place.")
+    most: int = Field(description="The most of these pods in one domain; 0: as many as there is room for.")
+    even: bool = Field(description="Whether they are spread evenly over as few domains as can be.")
+
+
 class Condition(Model):
     """A condition of the job's binding, or Evicted of its unit."""
 
@@ -101,6 +112,7 @@ class JobDetail(Job):
     policy: str | None = Field(description='"PropagationPolicy ns/name" or "ClusterPropagationPolicy name".')
     requests: Amounts = Field(description="Of all its pods together.")
     components: list[Component]
+    rules: list[PodRule] = Field(description="Where its pods stand, as its binding says.")
     conditions: list[Condition]
     checks: list[Check] = Field(description="What it waits for while it is Reserved.")
     failures: list[Attempt] = Field(description="Newest last.")

@@ -7,7 +7,7 @@ reads the fields, as it does for the controllers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from api.engine.kind import Kind
@@ -18,6 +18,7 @@ from fleet.bindings.conditions import condition, conditions_of
 from fleet.bindings.failures import failures_of
 from fleet.bindings.faults import moves_again
 from fleet.bindings.nomination import CHECKS, reserved_placement_of
+from fleet.bindings.rules import BadRules, rules_of
 from fleet.bindings.unit import (
     BACKING_OFF,
     EVICTED,
@@ -286,6 +287,7 @@ def detail(job: StoredJob, position: int | None) -> dict[str, Any]:
             {"name": one.name, "replicas": one.replicas, "requests": quantities(_asked([replace(one, replicas=1)]))}
             for one in components
         ],
+        "rules": _rules(binding),
         "conditions": _told(job),
         "checks": _checks(job.unit),
         "failures": _failures(binding) if binding is not None else [],
@@ -300,6 +302,13 @@ def _unhandled(job: StoredJob) -> Mapping[str, Any] | None:
     """The condition HandlingFailed of the job, or of what the hub keeps for it."""
     bodies = (job.binding, job.unit, job.body)
     return next((found for body in bodies if body and (found := condition(body, HANDLING_FAILED))), None)
+
+
+def _rules(binding: Body | None) -> list[dict[str, Any]]:
+    try:
+        return [asdict(rule) for rule in rules_of(binding)] if binding is not None else []
+    except BadRules:
+        return []  # its condition says so
 
 
 def _told(job: StoredJob) -> Sequence[Mapping[str, Any]]:

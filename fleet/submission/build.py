@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fleet.submission import interactive
 from fleet.submission.layouts import Role, layout_of, longest_suffix, resize, roles_of, skeleton
 from fleet.submission.request import NAME_MOST, Body, CodeArchive, Request, RequestFault, check
-from fleet.wellknown import LABEL_CODE, QUOTA_NAME_LABELS
+from fleet.wellknown import ANNOTATION_PREFERRED_TOPOLOGY, ANNOTATION_TOPOLOGY, LABEL_CODE, QUOTA_NAME_LABELS
 
 GPU = "nvidia.com/gpu"
 ARCHIVE = "code.tar.gz"
@@ -70,11 +70,13 @@ def _job(request: Request) -> Body:
     return job
 
 
-def _metadata(request: Request, said: Body) -> Body:
-    labels = {**(said.get("labels") or {}), **request.labels}
+def _metadata(request: Request, metadata: Body) -> Body:
+    labels = {**(metadata.get("labels") or {}), **request.labels}
     if request.queue:
         labels[QUOTA_NAME_LABELS[0]] = request.queue
-    annotations = {**(said.get("annotations") or {}), **request.annotations}
+    levels = {ANNOTATION_TOPOLOGY: request.topology, ANNOTATION_PREFERRED_TOPOLOGY: request.preferred_topology}
+    places = {name: level for name, level in levels.items() if level}
+    annotations = {**(metadata.get("annotations") or {}), **places, **request.annotations}
     made: Body = {"name": request.name}
     for field, value in (("namespace", request.namespace), ("labels", labels), ("annotations", annotations)):
         if value:

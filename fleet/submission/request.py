@@ -54,7 +54,8 @@ class Request:
 
     `template`: the manifest that the rest is put into; without one the job is made from nothing. `kind`: of the job,
     else the template's, else PyTorchJob. `workers`: pods that share the work, 1 without a template. `time_s`: the
-    longest time that the job may run. `idle_s`: how long an interactive job goes on unused."""
+    longest time that the job may run. `topology`, `preferred_topology`: levels, such as a rack, of which the pods stand
+    in one domain, or in as few as can be. `idle_s`: how long an interactive job goes on unused."""
 
     name: str
     namespace: str = ""
@@ -73,6 +74,8 @@ class Request:
     time_s: int | None = None
     queue: str = ""
     priority: str = ""  # name of a PriorityClass
+    topology: str = ""
+    preferred_topology: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     code: CodeArchive | None = None

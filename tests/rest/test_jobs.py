@@ -51,6 +51,7 @@ async def test_a_submitted_job_is_queued_and_runs_and_every_answer_is_what_the_m
         }
         assert (job["gpus"], job["pods"], job["requests"]["memory"]) == (3, 3, "3Gi")
         assert [component["name"] for component in job["components"]] == ["master", "worker"]
+        assert job["rules"] == []
         assert job["created"] <= job["placed"] and job["enqueued"]
         assert JobList.model_validate(await hub.get("/jobs")).items[0].name == "one"
 
@@ -406,3 +407,15 @@ async def test_a_job_of_the_same_name_as_one_before_it_is_not_shown_with_that_on
         assert (await submit(hub, pytorchjob("job-00000"))).status_code == 201
         job = await hub.job("job-00000")
         assert (job["state"], job["position"], job["queue"]) == ("Unclaimed", None, None)
+
+
+async def test_a_job_shows_the_rules_about_where_its_pods_stand() -> None:
+    job = pytorchjob("one")
+    job["metadata"]["annotations"] = {"fleet.io/slices": "rack=2@worker", "fleet.io/preferred-topology": "block"}
+    async with rest(member("cfa"), objects=[*QUEUED, job]) as hub:
+        await eventually(lambda: hub.world.binding("one") is not None)
+        plain = {"of": [], "size": 0, "hard": True, "most": 0, "even": False}
+        assert (await hub.job("one"))["rules"] == [
+            {**plain, "level": "block", "hard": False},
+            {**plain, "level": "rack", "of": ["worker"], "size": 2},
+        ]

@@ -132,6 +132,8 @@ def test_all_that_was_said_stands_in_every_pod() -> None:
         time_s=43200,
         queue="vision",
         priority="high",
+        topology="rack",
+        preferred_topology="host@worker",
         labels={"sweep": "lr"},
         annotations={"fleet.io/hold": "true", "note": "x"},
         namespace="team",
@@ -140,7 +142,12 @@ def test_all_that_was_said_stands_in_every_pod() -> None:
         "name": "train",
         "namespace": "team",
         "labels": {"sweep": "lr", "quota.scheduling.alibabacloud.com/name": "vision"},
-        "annotations": {"fleet.io/hold": "true", "note": "x"},
+        "annotations": {
+            "fleet.io/hold": "true",
+            "fleet.io/required-topology": "rack",
+            "fleet.io/preferred-topology": "host@worker",
+            "note": "x",
+        },
     }
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 43200
     for role in roles_of(job):

@@ -23,7 +23,7 @@ def example(name: str) -> Body:
     return body
 
 
-def annotations(world: World, job: str, kind: str = "pytorchjob") -> dict[str, Any]:
+def marks_of(world: World, job: str, kind: str = "pytorchjob") -> dict[str, Any]:
     binding = world.binding(job, kind)
     found: dict[str, Any] = binding["metadata"]["annotations"] if binding is not None else {}
     return found
@@ -56,12 +56,12 @@ async def test_another_wish_changes_the_rules_of_a_job_that_waits() -> None:
         job = pytorchjob("one", workers=4, gpus=8)
         job["metadata"]["annotations"] = {"fleet.io/required-topology": "rack"}
         await world.apply(policy(), job)
-        await eventually(lambda: annotations(world, "one").get(ANNOTATION_TOPOLOGY) == "rack")
+        await eventually(lambda: marks_of(world, "one").get(ANNOTATION_TOPOLOGY) == "rack")
         job["metadata"]["annotations"] = {"fleet.io/slices": "rack=2@worker"}
         await world.apply(job)
         text = '[{"level":"rack","of":["worker"],"size":2}]'
-        await eventually(lambda: annotations(world, "one").get(ANNOTATION_RULES) == text)
-        assert ANNOTATION_TOPOLOGY not in annotations(world, "one")
+        await eventually(lambda: marks_of(world, "one").get(ANNOTATION_RULES) == text)
+        assert ANNOTATION_TOPOLOGY not in marks_of(world, "one")
 
 
 async def test_a_preferred_level_is_a_preference_of_the_pods() -> None:
