@@ -67,6 +67,6 @@ def text_of(rules: Sequence[PlacementRule]) -> str:
 
 def chosen_domain(binding: Body) -> dict[str, str]:
     """The label of the nodes that its gang was sent to, by its level; empty where none was chosen, and for a gang that
-    has another rule than to stand together."""
-    level, value = b.annotation(binding, ANNOTATION_TOPOLOGY), b.annotation(binding, ANNOTATION_DOMAIN)
-    return {level: value} if level and value else {}
+    has another rule than to stand together. The domain of a place tree is a path, which ends with the label."""
+    level, domain = b.annotation(binding, ANNOTATION_TOPOLOGY), b.annotation(binding, ANNOTATION_DOMAIN)
+    return {level: domain.rpartition("/")[2]} if level and domain else {}

@@ -136,12 +136,12 @@ def _entries(place: AskedPlace, name: str, *, counted: bool = False) -> Iterator
         flaw = place.level_flaw(name, level)
         if flaw is None and at and place.of:
             flaw = place.flaw(name, f"names components, and is about {place.of[0]} alone, the pods of its template")
-        flaw = flaw or _number_flaw(place, name, head, sign and number, counted) or place.unknown_component(name, of)
+        flaw = flaw or _number_flaw(place, name, head, sign + number, counted) or place.unknown_component(name, of)
         yield flaw or (level, of, int(number or 0))
 
 
 def _number_flaw(place: AskedPlace, name: str, entry: str, number: str, counted: bool) -> TopologyFlaw | None:
-    if counted and not digits(number, _DIGITS_MAX):
+    if counted and not digits(number.removeprefix("="), _DIGITS_MAX):
         return place.flaw(name, f"{entry[:60]!r} is not LEVEL=PODS, with a whole number of pods, at least 1")
     if number and not counted:
         return place.flaw(name, f"{entry[:60]!r} has a number, and this annotation takes levels alone")

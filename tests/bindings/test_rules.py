@@ -67,6 +67,7 @@ def test_a_text_that_says_no_rules_is_named(text: str, why: str) -> None:
 
 def test_the_domain_is_a_label_of_the_nodes_and_says_nothing_without_a_rule() -> None:
     assert chosen_domain(binding(topology="rack", domain="r1")) == {"rack": "r1"}
+    assert chosen_domain(binding(topology="rack", domain="b1/r1")) == {"rack": "r1"}
     assert chosen_domain(binding(topology="rack")) == {}
     assert chosen_domain(binding(domain="r1")) == {}
     assert chosen_domain(binding(rules='[{"level":"rack","of":["a"]}]', domain="r1")) == {}

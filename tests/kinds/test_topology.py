@@ -173,6 +173,7 @@ def kueue(**named: str) -> Body:
             "spec.tfReplicaSpecs.Worker.template.metadata.annotations[fleet.io/required-topology]",
             "is about worker alone",
         ),
+        (job({"fleet.io/required-topology": f"{RACK}="}), "metadata.annotations[fleet.io/required-topology]", "alone"),
         (job({"fleet.io/slices": RACK}), "metadata.annotations[fleet.io/slices]", "is not LEVEL=PODS"),
         (job({"fleet.io/slices": f"{RACK}=-1"}), "metadata.annotations[fleet.io/slices]", "is not LEVEL=PODS"),
         (job({"fleet.io/slices": f"{RACK}=2,{RACK}=4"}), "metadata.annotations[fleet.io/slices]", "twice"),
