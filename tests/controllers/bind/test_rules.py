@@ -75,3 +75,16 @@ async def test_a_preferred_level_is_a_preference_of_the_pods() -> None:
         affinity = sent["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]
         [liked] = affinity["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
         assert list(affinity) == ["podAffinity"] and liked["podAffinityTerm"]["topologyKey"] == HOSTNAME
+
+
+async def test_an_elastic_job_in_slices_keeps_its_range_in_whole_slices() -> None:
+    job = example("volcanojob-two-tiers.yaml")
+    job["metadata"]["annotations"] = {"fleet.io/slices": "rack=4"}
+    job["spec"]["tasks"][0] |= {"replicas": 16, "minAvailable": 6}
+    async with hub(member("cfa")) as world:
+        await world.apply(example("policy-volcano.yaml"), job)
+        await eventually(lambda: world.binding("two-tiers", "job") is not None)
+        binding = world.binding("two-tiers", "job")
+        assert binding is not None
+        [component] = binding["spec"]["components"]
+        assert (component["minReplicas"], component["replicaStep"], component["replicas"]) == (8, 4, 16)
