@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ Pairs = tuple[tuple[str, str], ...]
 Requirement = tuple[str, str, tuple[str, ...]]
 Term = tuple[tuple[Requirement, ...], tuple[Requirement, ...]]
 Toleration = tuple[str, str, str, str]  # key, operator, value, effect
+PodTerm = tuple[str, tuple[Requirement, ...]]  # topology key, labels of the other pods
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,15 @@ class Needs:
     selector: Pairs
     affinity: tuple[Term, ...]
     tolerations: tuple[Toleration, ...]
-    together: tuple[tuple[str, Pairs], ...] = ()  # required pod affinity: (topology key, labels of the other pods)
+    together: tuple[PodTerm, ...] = ()  # required pod affinity
     liked: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()  # preferred node affinity: weight, labels
+    beside: tuple[tuple[int, PodTerm], ...] = ()  # preferred pod affinity, with its weight
 
 
 def needs_of(spec: Body) -> Needs:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     near = (spec.get("affinity") or {}).get("podAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    required = affinity.get(_REQUIRED) or {}
     tolerations = sorted(
         (t.get("key") or "", t.get("operator") or "Equal", t.get("value") or "", t.get("effect") or "")
         for t in spec.get("tolerations") or ()
@@ -42,17 +47,27 @@ def needs_of(spec: Body) -> Needs:
             for t in required.get("nodeSelectorTerms") or ()
         ),
         tuple(tolerations),
-        tuple(_together(t) for t in near.get("requiredDuringSchedulingIgnoredDuringExecution") or ()),
+        tuple(_together(t) for t in _terms(near, _REQUIRED)),
         tuple(
             (int(p.get("weight") or 0), _requirements(p.get("preference") or {}, "matchExpressions"))
-            for p in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+            for p in _terms(affinity, _PREFERRED)
         ),
+        tuple(_liked(p) for p in _terms(near, _PREFERRED)),
     )
 
 
-def _together(term: dict[str, Any]) -> tuple[str, Pairs]:
-    labels = (term.get("labelSelector") or {}).get("matchLabels") or {}
-    return term.get("topologyKey") or "", tuple(sorted(labels.items()))
+def _terms(affinity: Body, name: str) -> list[Body]:
+    return affinity.get(name) or []
+
+
+def _liked(term: Body) -> tuple[int, PodTerm]:
+    return int(term.get("weight") or 0), _together(term.get("podAffinityTerm") or {})
+
+
+def _together(term: dict[str, Any]) -> PodTerm:
+    selector = term.get("labelSelector") or {}
+    labels = tuple((key, "In", (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    return term.get("topologyKey") or "", (*labels, *_requirements(selector, "matchExpressions"))
 
 
 def _requirements(term: dict[str, Any], section: str) -> tuple[Requirement, ...]:
@@ -110,10 +125,22 @@ def why_not_here(needs: Needs, node: Body) -> str:
     return "" if selected and in_affinity else "node(s) didn't match Pod's node affinity/selector"
 
 
-def liking(needs: Needs, node: Body) -> int:
-    """How much such pods would like the node: the weights of the preferences that it satisfies."""
+def liking(needs: Needs, node: Body, others: Counter[tuple[str, str]]) -> int:
+    """How much such pods would like the node: the weights of the preferences that it satisfies, and of its domains."""
     labels = node["metadata"].get("labels") or {}
-    return sum(weight for weight, wanted in needs.liked if all(_holds(r, labels) for r in wanted))
+    own = sum(weight for weight, wanted in needs.liked if all(_holds(r, labels) for r in wanted))
+    return own + sum(others[key, labels.get(key, "")] for key in {key for _, (key, _) in needs.beside})
+
+
+def company(needs: Needs, placed: Iterable[tuple[dict[str, str], dict[str, str]]]) -> Counter[tuple[str, str]]:
+    """How much such pods would like a domain, by key and value: the weights of their preferred pod affinities, for each
+    pod there. `placed`: labels of each pod that has a node, and of its node."""
+    found: Counter[tuple[str, str]] = Counter()
+    for labels, node in placed if needs.beside else ():
+        for weight, (key, wanted) in needs.beside:
+            if key in node and wanted and all(_holds(r, labels) for r in wanted):
+                found[key, node[key]] += weight
+    return found
 
 
 def chosen_domains(
@@ -125,8 +152,8 @@ def chosen_domains(
     pods = list(placed) if needs.together else []
     domains: list[tuple[str, frozenset[str] | None]] = []
     for key, wanted in needs.together:
-        near = [node for labels, node in pods if wanted and all(labels.get(k) == v for k, v in wanted)]
+        near = [node for labels, node in pods if wanted and all(_holds(r, labels) for r in wanted)]
         values = frozenset(node[key] for node in near if key in node)
-        first = not near and all(own.get(k) == v for k, v in wanted)
+        first = not near and all(_holds(r, own) for r in wanted)
         domains.append((key, None if first else values))
     return domains

@@ -1,9 +1,9 @@
 """A scheduler for simulated members: binds pending pods, in order, to nodes with room.
 
-The scheduler keeps the rules of kube-scheduler: node selectors, required node affinity, required pod affinity by
-labels, hard taints, scheduling gates, requests of every resource, room kept for pods that are nominated to a node; pods
-of higher priority first, then older ones. Pods are spread (of the nodes that a pod prefers the emptiest that fits). The
-scheduler does not preempt, and knows no gangs, like a member without a gang scheduler.
+The scheduler keeps the rules of kube-scheduler: node selectors, node affinity, pod affinity by labels, hard taints,
+scheduling gates, requests of every resource, room kept for pods that are nominated to a node; pods of higher priority
+first, then older ones. Pods are spread (of the nodes that a pod prefers the emptiest that fits). The scheduler does not
+preempt, and knows no gangs, like a member without a gang scheduler.
 
 Pods alike in what they need wait in one line, and a line that did not fit is not tried again before room appeared;
 so a thousand pending pods cost no more than the shapes among them.
@@ -21,7 +21,7 @@ import structlog
 
 from api.engine.status import StatusError
 from fleet.kinds.requests import amounts, pod_requests
-from fleet.simulate.match import Needs, chosen_domains, liking, needs_of, why_not_here
+from fleet.simulate.match import Needs, chosen_domains, company, liking, needs_of, why_not_here
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
 from fleet.values.ports import Body, EventType, ExpiredRevision
 
@@ -233,15 +233,19 @@ class Scheduler:
         if not await self._bind(pod, node):
             self._release(uid)
 
+    def _placed(self) -> list[tuple[dict[str, str], dict[str, str]]]:
+        """The labels of each pod that has a node, and of its node."""
+        return [
+            (self._labels[uid], self._nodes[at].body["metadata"].get("labels") or {})
+            for uid, (at, _) in self._bound.items()
+            if at in self._nodes
+        ]
+
     def _place(self, needs: Needs, pod: Body) -> tuple[str | None, str]:
         """Of the nodes that fit the emptiest that it likes best, or why none does, in kube-scheduler's words."""
         fits: list[_Node] = []
         reasons: Counter[str] = Counter()
-        placed = (
-            (self._labels[uid], self._nodes[at].body["metadata"].get("labels") or {})
-            for uid, (at, _) in self._bound.items()
-            if at in self._nodes
-        )
+        placed = self._placed() if needs.together or needs.beside else []
         near = chosen_domains(needs, pod["metadata"].get("labels") or {}, placed)
         for node in self._nodes.values():
             labels = node.body["metadata"].get("labels") or {}
@@ -258,7 +262,8 @@ class Scheduler:
         if fits:
             nominated = self._nominated.get(pod["metadata"]["uid"], ("",))[0]
             fits = [node for node in fits if node.body["metadata"]["name"] == nominated] or fits
-            best = min(fits, key=lambda node: (-liking(needs, node.body), node.load()))
+            others = company(needs, placed)
+            best = min(fits, key=lambda node: (-liking(needs, node.body, others), node.load()))
             return str(best.body["metadata"]["name"]), ""
         count = len(self._nodes)
         if not count:

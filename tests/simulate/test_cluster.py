@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -232,6 +234,36 @@ async def test_pods_that_require_each_others_rack_share_one_and_the_preferred_on
     await member.until(where, ["node-1", "node-1", ""])
     told = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod affinity rules."
     await member.until(lambda: unscheduled(member, "p2"), f"Unschedulable: {told}")
+
+
+async def test_pods_require_those_of_their_component_and_like_to_be_beside_others(member: Member) -> None:
+    for node, rack in (("node-0", "r0"), ("node-1", "r1")):
+        await member.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": {"rack": rack}}}, MERGE)
+
+    def beside(*of: str) -> dict[str, Any]:
+        expressions = [{"key": "part", "operator": "In", "values": list(of)}]
+        selector = {"matchLabels": {"gang": "one"}, "matchExpressions": expressions}
+        return {"labelSelector": selector, "topologyKey": "rack"}
+
+    required = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [beside("worker")]}}
+    liked = [{"weight": 100, "podAffinityTerm": beside("leader", "worker")}]
+    preferred = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": liked}}
+    for name, part, affinity in (
+        ("a", "leader", {}),
+        ("b", "worker", required),
+        ("c", "worker", required),
+        ("d", "helper", preferred),
+    ):
+        made = pod(name, gpus=1, affinity=affinity)
+        made["metadata"]["labels"] = {"gang": "one", "part": part}
+        await member.post(PODS, made)
+        await member.until(partial(bound, member, name), True)
+    where = {name: p["spec"].get("nodeName", "") for name, p in (await member.pods()).items()}
+    assert where["a"] != where["b"] == where["c"] == where["d"], "the leader alone is apart"
+
+
+async def bound(member: Member, name: str) -> bool:
+    return bool((await member.pods())[name]["spec"].get("nodeName"))
 
 
 async def restarted(file: Path, *shapes: NodeShape) -> Member:
