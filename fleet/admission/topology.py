@@ -87,14 +87,18 @@ def _together(wishes: Sequence[AskedRule], components: Sequence[Component]) -> I
 
 def _capped(wish: AskedRule, wishes: Sequence[AskedRule], components: Sequence[Component]) -> Iterator[Cause]:
     """Pods that must stand together although another rule allows fewer of them in one domain of that level."""
-    here = ruled_pods(wish.rule, components).components
+    here = _places(wish.rule, components)
     for other in wishes:
-        pods = ruled_pods(other.rule, components).components & here
+        pods = _places(other.rule, components) & here
         count = sum(components[at].replicas for at in pods)
         if other.rule.level == wish.rule.level and 0 < other.rule.most < count:
             level = wish.rule.level
             why = f"allows {other.rule.most} of {count} pods in one {level}, where {wish.field} wants all of them"
             yield invalid(other.field, other.value, why)
+
+
+def _places(rule: PlacementRule, components: Sequence[Component]) -> frozenset[int]:
+    return frozenset[int]().union(*(pods.components for pods in ruled_pods(rule, components)))
 
 
 def _at_sizes(

@@ -19,7 +19,8 @@ def item(places: list[list[tuple[str, str]]], name: str = "cfa", node: str = "te
 
 def test_the_walk_through_as_a_table() -> None:
     places = [
-        [("tier-3", "/s6"), ("tier-2", f"/s6/s{4 + n // 4}"), ("tier-1", f"/s6/s{4 + n // 4}/s{n // 2}")] for n in range(8)
+        [("tier-3", "/s6"), ("tier-2", f"/s6/s{4 + n // 4}"), ("tier-1", f"/s6/s{4 + n // 4}/s{n // 2}")]
+        for n in range(8)
     ]
     assert list(member_lines(item([*places, []]))) == [
         "cfa: tier-3 > tier-2 > tier-1",

@@ -83,10 +83,18 @@ class ExactModel:
         pods: Mapping[tuple[str, int], cp_model.LinearExpr],
     ) -> None:
         names, parts = _about(rule, replicas)
+        if rule.size == 1 and len(names) > 1:  # single pods of each component, which a cap counts together
+            for name in names:
+                self._keep(replace(rule, of=(name,), most=0), rules, replicas, pods)
+            for value in {domain_of(node.pool, rule.level) for node in self._nodes} if rule.most else ():
+                here = [at for at, node in enumerate(self._nodes) if domain_of(node.pool, rule.level) == value]
+                self._model.add(sum(pods[name, at] for name in names for at in here) <= rule.most)
+            return
         around = [rule]  # parts that hold these: a part lies in one domain of each
         for other in rules:
             others, its = _about(other, replicas)
-            if other is not rule and other.hard and names <= others and parts % its == 0:
+            alone = other.size != 1 or len(others) == 1
+            if other is not rule and other.hard and alone and names <= others and parts % its == 0:
                 around.append(other)
         domains: dict[tuple[str, ...], list[int]] = {}
         for number, node in enumerate(self._nodes):

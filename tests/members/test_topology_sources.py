@@ -180,7 +180,7 @@ async def test_topologies_of_kueue_and_kai_are_trees_of_labels_as_long_as_they_a
     await eventually(lambda: domains(world, "rack") == {"r1": 4}, what="a topology that is no tree is none")
     await simulated.merge(f"{there}/default", {"spec": {"levels": levels[1:]}})
     await change(world, lambda spec: spec.update(topology=[["block", "rack"]]))
-    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2}, what="the Cluster's trees come first")
+    await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2}, what="the Cluster's come first")
     await change(world, lambda spec: spec.pop("topology"))
     await simulated.merge(f"{there}/default", {"spec": {"levels": levels}})
     await eventually(lambda: domains(world, "rack") == {"/b0/r1": 2, "/b1/r1": 2})

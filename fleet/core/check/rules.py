@@ -21,9 +21,11 @@ Counts = Mapping[int, int]  # kinds of pods, by place in the gang, and how many
 
 @dataclass(frozen=True, slots=True)
 class PartRule:
-    """Pods in parts alike, each within one domain of a level. `each`: (kind, pods of one part), `most`: the parts that
-    one domain takes at most, 0 for any number."""
+    """Pods in parts alike, each within one domain of a level. `place`: that of the rule that it is read from; `each`:
+    (kind, pods of one part); `most`: the parts that one domain takes at most, 0 for any number, counted over all that
+    are read from one rule."""
 
+    place: int
     level: str
     each: tuple[tuple[int, int], ...]
     parts: int
@@ -40,13 +42,14 @@ def read_rules(rules: Rules, pods: Sequence[tuple[str, int]]) -> tuple[PartRule,
     """The hard rules over the pods of a gang, (component, how many), outermost first. A rule whose parts the pods do
     not make is left out: of a gang that is there, only the pods that a member does not show yet are put."""
     read: list[PartRule] = []
-    for rule in rules:
+    for place, rule in enumerate(rules):
         about = [(kind, count) for kind, (name, count) in enumerate(pods) if count and name in (rule.of or (name,))]
-        total = sum(count for _, count in about)
-        parts, rest = divmod(total, rule.size) if rule.size else (1, 0)
-        if rule.hard and about and not rest and not any(count % parts for _, count in about):
-            each = tuple([(kind, count // parts) for kind, count in about])
-            read.append(PartRule(rule.level, each, parts, rule.most // max(1, rule.size), rule.even))
+        apart = [[one] for one in about] if rule.size == 1 else [about] if about else []
+        for some in apart if rule.hard else ():
+            parts, rest = divmod(sum(count for _, count in some), rule.size) if rule.size else (1, 0)
+            if not rest and not any(count % parts for _, count in some):
+                each = tuple([(kind, count // parts) for kind, count in some])
+                read.append(PartRule(place, rule.level, each, parts, rule.most // max(1, rule.size), rule.even))
     return tuple(sorted(read, key=lambda rule: (-len(rule.each), rule.parts)))
 
 
@@ -56,7 +59,7 @@ class RuledGang:
     def __init__(self, nodes: NodeRows, pods: Sequence[EqualPods]) -> None:
         self._nodes = nodes
         self._pods = pods
-        self._parts_in: Counter[tuple[PartRule, str]] = Counter()
+        self._parts_in: Counter[tuple[int, str]] = Counter()
 
     def put(self, rules: Sequence[PartRule]) -> bool:
         """Put all of the pods, or change nothing."""
@@ -99,7 +102,7 @@ class RuledGang:
     def _parts(self, rule: PartRule, most: int, inner: Sequence[PartRule], name: str, mask: Mask) -> int:
         """Put up to `most` parts into one domain; return how many."""
         if rule.most:
-            most = min(most, rule.most - self._parts_in[rule, name])
+            most = min(most, rule.most - self._parts_in[rule.place, name])
         put = 0
         if len(rule.each) == 1 and not inner:
             ((kind, each),) = rule.each
@@ -108,7 +111,7 @@ class RuledGang:
         else:
             while put < most and self._whole(lambda: self._lay(dict(rule.each), inner, mask)):
                 put += 1
-        self._parts_in[rule, name] += put
+        self._parts_in[rule.place, name] += put
         return put
 
     def _room(self, rule: PartRule, most: int, inner: Sequence[PartRule], name: str, mask: Mask) -> int:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from fleet.core.model.nesting import Bundle
 from fleet.core.model.refine import Vector
+from fleet.core.model.rule import PlacementRule
 from fleet.core.model.unit import NodeClaim
 
 Pools = frozenset[int]
@@ -44,7 +45,7 @@ class GangSeats:
         """`parts`: by place of the component."""
         self._nodes = nodes
         self._parts = parts
-        self._bundles_in: Counter[tuple[Bundle, str]] = Counter()
+        self._bundles_in: Counter[tuple[PlacementRule, str]] = Counter()
         self.moves: list[Move] = []
         self.uses: list[Move] = []
 
@@ -66,9 +67,9 @@ class GangSeats:
         assert rule is not None
         rest, most = bundle.count, rule.most // rule.size if rule.most else bundle.count
         for domain, pools in self._nodes.domains(rule.level, within):
-            room = min(rest, most - self._bundles_in[bundle, domain])
+            room = min(rest, most - self._bundles_in[rule, domain])
             while room and self.seated(bundle, pools):
-                self._bundles_in[bundle, domain] += 1
+                self._bundles_in[rule, domain] += 1
                 rest, room = rest - 1, room - 1
             if not rest:
                 return True

@@ -43,8 +43,8 @@ def bundle_of(components: Sequence[Component], rules: Rules) -> Bundle:
     """The gang with the bundles of its rules. Rules with a flaw have none: the pods of a placed gang that its
     member does not show yet need not come in whole parts."""
     faulty = {at for at, _, _ in flaws(rules, components)}
-    ruled = [(ruled_pods(rule, components), rule) for at, rule in enumerate(rules) if at not in faulty]
-    ruled = [(pods, rule) for pods, rule in ruled if pods.components]
+    sound = [rule for at, rule in enumerate(rules) if at not in faulty]
+    ruled = [(pods, rule) for rule in sound for pods in ruled_pods(rule, components)]
     # One after another each lies within those before it or apart from them: rules of the same pods in their order.
     ruled.sort(key=lambda one: (-len(one[0].components), one[0].parts))
     every = frozenset([at for at, part in enumerate(components) if part.replicas > 0])
@@ -95,11 +95,13 @@ def whole_gang(bundle: Bundle) -> tuple[Rules, Bundle | None]:
     return tuple(rules), replace(bundle, rule=None) if bundle.inner else None
 
 
-def ruled_pods(rule: PlacementRule, components: Sequence[Component]) -> RuledPods:
-    """The pods of a rule that has no flaw."""
+def ruled_pods(rule: PlacementRule, components: Sequence[Component]) -> list[RuledPods]:
+    """The pods of a rule that has no flaw: parts of one pod are those of each component by itself."""
     places = _places(rule, components)
+    if rule.size == 1:
+        return [RuledPods(frozenset({at}), components[at].replicas) for at in places]
     pods = sum([components[at].replicas for at in places])
-    return RuledPods(frozenset(places), 1 if rule.size == WHOLE else max(1, pods // rule.size))
+    return [RuledPods(frozenset(places), 1 if rule.size == WHOLE else pods // rule.size)] if places else []
 
 
 def flaws(rules: Rules, components: Sequence[Component]) -> Iterator[tuple[int, str, str]]:
@@ -108,10 +110,10 @@ def flaws(rules: Rules, components: Sequence[Component]) -> Iterator[tuple[int, 
     for at, rule in enumerate(rules):
         flaw = _flaw(rule, components)
         if flaw is None:
-            pods = ruled_pods(rule, components)
-            beside = (_flaw_beside(rule, pods, rules[other], its, other) for other, its in sound)
+            its = ruled_pods(rule, components)
+            beside = (_flaw_beside(rule, pods, rules[place], other, place) for pods in its for place, other in sound)
             flaw = next((one for one in beside if one is not None), None)
-            sound += [(at, pods)] if flaw is None else []
+            sound += [(at, pods) for pods in its] if flaw is None else []
         if flaw is not None:
             yield at, *flaw
 
@@ -156,7 +158,9 @@ def _uneven(rule: PlacementRule, components: Sequence[Component]) -> tuple[str, 
     """The size that does not divide the pods of a rule into parts alike."""
     counts = [components[at].replicas for at in _places(rule, components)]
     total = sum(counts)
-    if rule.size and (total % rule.size or any(count * rule.size % total for count in counts)):
+    if rule.even and len(counts) > 1 and rule.size == 1:
+        return "even", "is for the pods of one component: name it in of"
+    if rule.size > 1 and (total % rule.size or any(count * rule.size % total for count in counts)):
         return "size", f"{rule.size} does not divide {' + '.join(map(str, counts)) or '0'} pods into parts alike"
     return None
 

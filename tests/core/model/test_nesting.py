@@ -40,6 +40,8 @@ def written(bundle: Bundle) -> str:
         ),
         # A cap alone: parts of one pod each.
         ((PlacementRule("rack", ("worker",), size=1, most=6),), "(leader 2, 16 rack(worker 1))"),
+        # A cap over several components: single pods of each, counted together.
+        ((PlacementRule("rack", size=1, most=6),), "(2 rack(leader 1), 16 rack(worker 1))"),
         # Rules of the same pods lie within each other in their order.
         ((PlacementRule("zone"), PlacementRule("rack")), "(1 zone(1 rack(leader 2, worker 16)))"),
     ],
@@ -64,6 +66,10 @@ def test_each_rule_bundles_its_pods_and_smaller_parts_lie_within_larger_ones(rul
         ),
         ((PlacementRule("rack", ("worker",), 8, most=4),), "rules[0].most 4 is less than one part of 8"),
         ((PlacementRule("rack", ("worker",), 5),), "rules[0].size 5 does not divide 16 pods into parts alike"),
+        (
+            (PlacementRule("rack", size=1, even=True),),
+            "rules[0].even is for the pods of one component: name it in of",
+        ),
         ((PlacementRule("rack", size=6),), "rules[0].size 6 does not divide 2 + 16 pods into parts alike"),
     ],
 )

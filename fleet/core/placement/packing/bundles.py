@@ -16,7 +16,7 @@ from fleet.core.placement.packing.levels import Domain, Levels, PartBundle
 from fleet.core.placement.packing.space import GangPart, Shape
 
 Ground = Sequence[int]  # pools, by index
-_Mark = tuple[tuple[object, ...], Counter[tuple[PartBundle, Domain]], int]
+_Mark = tuple[tuple[object, ...], Counter[tuple[int, Domain]], int]
 
 
 class BundlePacker:
@@ -34,7 +34,7 @@ class BundlePacker:
         self._draft = draft
         self._domains = domains
         self._effort = effort
-        self._bundles_in: Counter[tuple[PartBundle, Domain]] = Counter()  # of capped ones, by domain
+        self._bundles_in: Counter[tuple[int, Domain]] = Counter()  # by cap and domain
         self._log: list[tuple[int, str, int]] = []  # (number of a bundle, its domain, how many), in their order
 
     @property
@@ -96,7 +96,7 @@ class BundlePacker:
     def _put(self, bundle: PartBundle, most: int, domain: Domain, ground: Ground) -> int:
         """Put bundles into one domain, `most` of them at most; return how many."""
         if bundle.most:
-            most = min(most, bundle.most - self._bundles_in[bundle, domain])
+            most = min(most, bundle.most - self._bundles_in[bundle.cap, domain])
         if bundle.inner or len(bundle.pods) > 1:
             count = 0
             while count < most and self._tried(partial(self.place, bundle, ground)):
@@ -106,7 +106,7 @@ class BundlePacker:
             count = min(most, self._draft.room(self._shape[part], ground) // pods)
             self._draft.fill(self._shape[part], count * pods, ground=ground)
         if bundle.most:
-            self._bundles_in[bundle, domain] += count
+            self._bundles_in[bundle.cap, domain] += count
         self._log.append((bundle.number, domain[0], count))
         return count
 

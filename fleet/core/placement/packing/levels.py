@@ -20,7 +20,8 @@ class PartBundle:
     around them. `number`: among the bundles of the gang, as `all_in` gives them. `levels`: the level of the domain; of
     a bundle that is not `hard`, the coarser ones after it, too.
     `pods`: (place of the part in the shape, its pods in one bundle), beside those of the `inner` bundles. `most`: the
-    bundles that one domain takes at most, 0 for any number; `even`: see PlacementRule."""
+    bundles that one domain takes at most, 0 for any number, together with all others of the same `cap`; `even`: see
+    PlacementRule."""
 
     number: int
     count: int
@@ -30,6 +31,7 @@ class PartBundle:
     hard: bool = True
     most: int = 0
     even: bool = False
+    cap: int = 0
 
 
 class LevelNumbers:
@@ -49,19 +51,21 @@ class LevelNumbers:
 
     def bundle(self, gang: Bundle, parts: Mapping[int, int]) -> PartBundle:
         """The bundles of a gang by number. `parts`: by the place of each component, its part of the shape."""
-        numbers = {id(bundle): number for number, bundle in enumerate(all_in(gang))}
+        bundles = list(all_in(gang))
+        caps = list(dict.fromkeys([bundle.rule for bundle in bundles]))
+        numbers = {id(bundle): (number, caps.index(bundle.rule)) for number, bundle in enumerate(bundles)}
         return self._numbered(gang, parts, numbers)
 
-    def _numbered(self, bundle: Bundle, parts: Mapping[int, int], numbers: Mapping[int, int]) -> PartBundle:
+    def _numbered(self, bundle: Bundle, parts: Mapping[int, int], numbers: Mapping[int, tuple[int, int]]) -> PartBundle:
         rule, pods = bundle.rule, Counter[int]()
         for place, each in bundle.pods:
             pods[parts[place]] += each
         inner = tuple([self._numbered(one, parts, numbers) for one in bundle.inner])
-        number, loose = numbers[id(bundle)], tuple(sorted(pods.items()))
+        (number, cap), loose = numbers[id(bundle)], tuple(sorted(pods.items()))
         if rule is None:
             return PartBundle(number, 1, (), loose, inner)
         most = rule.most // rule.size if rule.most else 0
-        return PartBundle(number, bundle.count, self.of(rule), loose, inner, rule.hard, most, rule.even)
+        return PartBundle(number, bundle.count, self.of(rule), loose, inner, rule.hard, most, rule.even, cap)
 
 
 def _coarser(levels: Set[str], pools: Iterable[Pool]) -> dict[str, tuple[str, ...]]:
