@@ -97,7 +97,8 @@ PARTS: Mapping[str, str] = {
     "span_tries": "room beside some reservations",
     "span_terms": "quota beside reservations",
 }
-"""The part of the question that has no model, by the bound of `Bounds` that was met: `bound` of LEFT_OUT."""
+"""The part of the question that has no model, by the bound of `Bounds` that was met: `bound` of LEFT_OUT. The bound
+`domain_variables` is in records of older releases only."""
 
 OPTIMAL = (CauseCode.ALL_PLACED, CauseCode.NO_OTHER, CauseCode.NO_OTHER_HERE)  # greedy's answer is proven best
 NO_WORSE = (CauseCode.AS_GOOD, CauseCode.BETTER)  # and so has the bounds of the solver's

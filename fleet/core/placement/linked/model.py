@@ -104,7 +104,7 @@ def build(
         lanes = lanes_of(classes, units, cut.most)
         cut.left_out.append(left_out("bound_lanes"))
     usage = profile.usage
-    rooms, spreads, row_bounds = room_rows(lanes, profile, cut.left_out)
+    rooms, spreads, row_bounds = room_rows(lanes, profile)
     problem = Problem(
         bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in cut.bands),
         classes=tuple(classes),

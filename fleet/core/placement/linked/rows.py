@@ -5,9 +5,9 @@ in slots of g = 1, 2, 4, 8: a pod of s devices lowers floor(free / g) of its nod
 is a true limit for every size, and together they are exact where sizes divide each other. CPU, memory and the like get
 one row of sums and one of whole pods.
 
-Gangs that must lie within one rack count in these rows like all others, and in rows of each rack, with a variable for
-each lane and rack. If the variables are too many, the racks have no rows, and decoding drops the excess. Nodes that
-could be added are in no row: they are the last choice, and the filling up uses them after the answer.
+Gangs that must lie within one rack count in these rows like all others, and in rows of all racks of a member together
+(domainrows.py), without a variable for a rack. Nodes that could be added are in no row: they are the last choice, and
+the filling up uses them after the answer.
 
 Gangs that outlast the starts of different reservations are of different classes and lanes. Quota beside a reservation
 limits the gangs that it binds. For room, a search finds how many gangs of one shape leave the reserved gang its place;
@@ -29,10 +29,9 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.cause import Cause, left_out
 from fleet.core.placement.candidates.eligibility import MemberChoice
 from fleet.core.placement.linked.classes import Units
-from fleet.core.placement.packing.draft import room_for
-from fleet.core.placement.packing.levels import Domain, Levels
+from fleet.core.placement.linked.domainrows import domain_rows
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import GangPart, Shape, Vector, confined, levels_of, slots
+from fleet.core.placement.packing.space import GangPart, Vector, slots
 from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, PassableSpan, Problem, Spread, Terms
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
@@ -92,11 +91,10 @@ def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callabl
 
 
 def room_rows(
-    lanes: Sequence[Lane], profile: Profile, lacks: list[Cause]
+    lanes: Sequence[Lane], profile: Profile
 ) -> tuple[tuple[LimitRow, ...], tuple[Spread, ...], frozenset[str]]:
-    """Rows for every pool of every member and for its racks; pod variables for parts that may use several pools, and
-    for gangs that may use several racks; and the bounds that left out single rows. `lacks` gets the parts without
-    rows."""
+    """Rows for every pool of every member and for its racks; pod variables for parts that may use several pools; and
+    the bounds that left out single rows."""
     spreads: list[Spread] = []
     rows: list[LimitRow] = []
     bounds: frozenset[str] = frozenset()
@@ -110,14 +108,9 @@ def room_rows(
     for index, lane in enumerate(lanes):
         by_member.setdefault(lane.member, []).append(index)
     shapes = profile.space.shapes
-    domains = {index: _domains(profile.rooms[lane.member], shapes[lane.kind.shape]) for index, lane in enumerate(lanes)}
-    modelled = sum(len(found) for found in domains.values()) <= BOUNDS.domain_variables
-    if not modelled:
-        lacks.append(left_out("domain_variables"))
     for member in sorted(by_member):
         pools = _alike(profile.rooms[member])
         using = [_Use(counts) for _, counts in pools]
-        racks: dict[tuple[Levels, Domain], _Use] = {}
         for index in by_member[member]:
             lane = lanes[index]
             for part in shapes[lane.kind.shape]:
@@ -128,21 +121,14 @@ def room_rows(
                     most = part.replicas * lane.cap
                     for variable, pool in zip(spread(index, part.replicas, len(usable), most), usable, strict=True):
                         using[pool].spreads.append((variable, part, 1, most))
-            if not modelled or not domains[index]:
-                continue
-            variables = spread(index, 1, len(domains[index]), lane.cap)
-            for variable, (domain, counts) in zip(variables, domains[index], strict=True):
-                for part in shapes[lane.kind.shape]:
-                    use = racks.setdefault((part.levels, domain), _Use(counts))
-                    use.spreads.append((variable, part, part.replicas, lane.cap))
         for number, use in enumerate(using):
             more, cut = _pool_rows(f"{member}/{number}", use, profile)
             rows += more
             bounds |= cut
-        for (_, domain), use in sorted(racks.items()):
-            more, cut = _pool_rows("/".join((member, *domain)), use, profile)
-            rows += more
-            bounds |= cut
+        into = [(index, lanes[index]) for index in by_member[member]]
+        more, cut = domain_rows(profile.rooms[member], into, profile.space)
+        rows += more
+        bounds |= cut
     return tuple(rows), tuple(spreads), bounds
 
 
@@ -162,21 +148,6 @@ def _alike(room: MemberRoom) -> list[tuple[tuple[bool, ...], Mapping[Vector, int
         if not pool.potential and pool.counts:
             found.setdefault(pool.takes, Counter()).update(pool.counts)
     return list(found.items())
-
-
-def _domains(room: MemberRoom, shape: Shape) -> list[tuple[Domain, Mapping[Vector, int]]]:
-    """The racks that could take one gang of a shape that must lie within one, with their nodes; none for others."""
-    if not confined(shape):
-        return []
-    racks: list[tuple[Domain, Mapping[Vector, int]]] = []
-    for domain, ground in room.domains(levels_of(shape)):
-        pools = [room.pools[index] for index in ground]
-        if all(room_for(pools, part) >= part.replicas for part in shape):
-            counts: Counter[Vector] = Counter()
-            for pool in pools:
-                counts.update(pool.counts)
-            racks.append((domain, counts))
-    return racks
 
 
 def _pool_rows(name: str, use: _Use, profile: Profile) -> tuple[list[LimitRow], frozenset[str]]:
