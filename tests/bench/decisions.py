@@ -3,9 +3,9 @@
 Each size is measured in a process of its own, so that its memory is its own. A *cold* cycle applies one percent of
 changes to a snapshot that nothing was decided on, and decides; *changed* is the same a second time, when everything
 else runs already. *final* is with the solver. Where a tenth of the gangs is elastic, each of these may have up to twice
-its pods. In an *evicting* cycle a leaf takes back what it is promised. Beside
-them stands the time of a plain sort of the same units by the order of their queue: the least that any decider pays
-which looks at all of them every time.
+its pods. In an *evicting* cycle a leaf takes back what it is promised. With *racks*, 60 % of the gangs must lie within
+one. Beside them stands the time of a plain sort of the same units by the order of their queue: the least that any
+decider pays which looks at all of them every time.
 """
 
 from __future__ import annotations
@@ -50,6 +50,14 @@ def measure(report: Report, folder: Path, rounds: int) -> None:
     evicting = _row(100_000, rounds, module="tests.bench.evicting")
     for key, what in (("greedy_s", "greedy and checked"), ("final_s", "final answer")):
         report.add(Figure(f"100,000 pending: evicting cycle, {what}", "s", tuple(evicting["times"][key])))
+    for mix, goal in (("mixed", ""), ("whole", "≥ 99"), ("broken", "≥ 97")):
+        racks = _row(100_000, max(1, rounds // 5), "--mix", mix, module="tests.bench.racks")
+        name = f"100,000 pending, 60 % within racks of 16 nodes, {mix}"
+        for key, what in (("greedy_s", "greedy and checked"), ("final_s", "final answer")):
+            report.add(Figure(f"{name}: {what}", "s", tuple(racks["times"][key])))
+            report.add(Figure("without rules", "s", tuple(racks["times"][f"free_{key}"]), beside=name))
+        report.add(Figure(f"{name}: of the proven bound", "%", tuple(100 * part for part in racks["parts"]), goal))
+        report.add(Figure(f"{name}: memory", "MiB", (float(racks["max_rss_mib"]),)))
     plot(rows, Path("build/bench-decisions.png"))
 
 
