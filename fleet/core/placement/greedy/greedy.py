@@ -222,7 +222,7 @@ def settle(
     placed = list(placed)
     done = Pass()
     bounds = frozenset[str]()
-    laid_out = False  # whether `profile` is what the next cycle will see
+    rooms: dict[str, MemberRoom] = {}  # as the next cycle will see them, once they have been laid out
     for _ in range(BOUNDS.fill_rounds):
         started = {candidate.unit.id for candidate, _ in placed} | situation.new
         before = tuple(placed)
@@ -235,11 +235,12 @@ def settle(
             lambda new, before=before: situation.spans((*before, *new)),  # type: ignore[misc]
         )
         placed += done.placed
-        if not placed or (laid_out and not done.placed):
+        if not placed or (rooms and not done.placed):
             break
-        rooms = _whole(situation, placed, profile, out)
-        profile = Profile(rooms, profile.usage, situation.space, situation.spans(placed))
-        laid_out = True
+        changed = sorted({member for _, member in done.placed}) if rooms else None
+        rooms |= _whole(situation, placed, profile, out, changed)
+        left = situation.less_kept({name: room.copy() for name, room in rooms.items()}, placed)
+        profile = Profile(left, profile.usage, situation.space, situation.spans(placed))
         if not done.placed:
             break
     else:
@@ -247,11 +248,14 @@ def settle(
     return GreedyOutcome(placed, profile, done, {unit: member for unit, member in out.items() if member}, bounds)
 
 
-def _whole(situation: Situation, placed: Pairs, profile: Profile, out: dict[str, str]) -> dict[str, MemberRoom]:
-    """The rooms that the next cycle sees, once a gang without a place in that layout is out of `placed` and `profile`,
-    and in `out`: a set of gangs may fit one after another, and not when laid out by size. Of the lowest priority
-    there the gangs without a place go, or, if those are of a higher priority, the last gang."""
-    layout = situation.layout(placed)
+def _whole(
+    situation: Situation, placed: Pairs, profile: Profile, out: dict[str, str], changed: Iterable[str] | None
+) -> dict[str, MemberRoom]:
+    """The rooms that the next cycle sees in the members that `changed` since they were laid out, or in all, once a gang
+    without a place in that layout is out of `placed` and `profile`, and in `out`: a set of gangs may fit one after
+    another, and not when laid out by size. Of the lowest priority there the gangs without a place go, or, if those are
+    of a higher priority, the last gang."""
+    layout = situation.layout(placed, changed)
     while short := [name for name, units in layout.lost.items() if not situation.lost.issuperset(units)]:
         back: list[int] = []
         for name in short:
@@ -269,7 +273,7 @@ def _whole(situation: Situation, placed: Pairs, profile: Profile, out: dict[str,
         again = situation.layout(placed, sorted({member for _, member in gone}))
         layout.rooms.update(again.rooms)
         layout.lost = again.lost
-    return situation.less_kept(layout.rooms, placed)
+    return layout.rooms
 
 
 def with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
