@@ -68,8 +68,8 @@ class Bounds:
     capped_users: int = 300
     """Users with rows of their own. Where more would need rows, none has any, and decoding drops the excess."""
     slot_sizes: int = 12
-    """Sizes of pods with a row of slots, and sizes of gangs with a row of slots of slots. Other sizes have rows that
-    allow too much."""
+    """Sizes of pods with a row of slots; and of the rows for racks of one member, sizes of slots, sizes of gangs, and
+    sets of nodes that a claim may use. Others have rows that allow too much."""
     variables: int = 200_000
     """Classes and lanes of a question. A larger question is not asked."""
     bound_lanes: int = 6_000

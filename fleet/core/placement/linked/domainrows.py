@@ -94,7 +94,11 @@ class _LevelRows:
     def _all(self) -> Iterator[LimitRow]:
         """A row for each set of nodes that some claim may use, each need of a slot, and each number of slots."""
         usable = self._usable()
-        for nodes in dict.fromkeys(usable.values()):
+        demand: Counter[frozenset[int]] = Counter()
+        for gang in self._gangs:
+            for part in gang.shape:
+                demand[usable[part.node_claim]] += gang.cap * part.replicas
+        for nodes in self._first((), demand):
             claims = {claim for claim, its in usable.items() if its <= nodes}
             gangs = [gang.of_claims(claims) for gang in self._gangs]
             domains = [[pool for pool in domain if id(pool) in nodes] for domain in self._domains]

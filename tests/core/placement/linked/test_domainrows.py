@@ -180,3 +180,12 @@ def test_sizes_beyond_the_bound_have_no_rows_and_the_bound_is_named(monkeypatch:
     monkeypatch.setattr("fleet.core.placement.linked.domainrows.BOUNDS", replace(BOUNDS, slot_sizes=5))
     rows, bounds = rows_and_bounds(nodes, gangs)
     assert len(rows) < len(before) and bounds == {"slot_sizes"}
+
+
+def test_claims_beyond_the_bound_have_no_rows_of_their_own() -> None:
+    nodes = [Node(8, 96, (("rack", f"r{number % 4}"), ("host", f"h{number}"), ("model", "h"))) for number in range(40)]
+    claims = [NodeClaim(node_selector=(("host", f"h{number}"),)) for number in range(40)]
+    gangs = [Gang(((2, 8, 0, claim),)) for claim in claims] + [Gang(((6, 8, 0, H),), cap=9)]
+    rows, bounds = rows_and_bounds(nodes, gangs)
+    assert bounds == {"slot_sizes"} and len(rows) <= BOUNDS.slot_sizes**2
+    assert min(row.room // dict(row.lanes)[40] for row in rows if dict(row.lanes).get(40)) == 4
