@@ -125,7 +125,7 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
             item = {**item, "phase": Phase.PLACED.value}
         count = decode_value(int, item["count"], f"{where}.count") if "count" in item else None
         if count is None:
-            yield _named(item), where
+            yield _named(item, where), where
             continue
         total += count
         if not 0 <= count <= MOST_COUNT or total > MOST_COUNT:
@@ -135,7 +135,7 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
         base = decode_value(str, item["id"], f"{where}.id")
         one = {key: value for key, value in item.items() if key != "count"}
         for number in range(1, count + 1):
-            yield _named({**one, "id": f"{base}-{number:0{len(str(count))}}"}), where
+            yield _named({**one, "id": f"{base}-{number:0{len(str(count))}}"}, where), where
 
 
 def unit(item: object, where: str) -> Unit:
@@ -185,9 +185,9 @@ def _ruled(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return {**kept, "rules": [{"level": level}] if level else []}
 
 
-def _named(item: Mapping[str, Any]) -> Mapping[str, Any]:
+def _named(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A unit without a name is called by its id."""
-    return {"name": item["id"], **item} if "id" in item else item
+    return {"name": decode_value(str, item["id"], f"{where}.id"), **item} if "id" in item else item
 
 
 def tree(data: object, where: str = "tree") -> QuotaTree:

@@ -25,6 +25,12 @@ Json = dict[str, Any]
 VERSION = 1  # of snapshots
 PLAN_VERSION = 2  # of plans, and of records, which hold one: certificates have causes with codes
 MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
+_NONE_OF_KIND: Mapping[type, str] = {
+    str: "no text",
+    int: "no whole number",
+    float: "no number",
+    bool: "neither true nor false",
+}
 
 
 def encode(value: Any) -> Any:
@@ -160,7 +166,7 @@ def _decode_scalar(kind: type, value: object, where: str) -> Any:
             raise BadSnapshot([(where, f"is not between -{MOST_SECONDS} and {MOST_SECONDS}")])
         return float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise BadSnapshot([(where, f"{value!r} is not {'text' if kind is str else kind.__name__}")])
+        raise BadSnapshot([(where, f"{value!r} is {_NONE_OF_KIND.get(kind, f'no {kind.__name__}')}")])
     return value
 
 

@@ -92,3 +92,17 @@ def test_a_free_vector_that_stands_twice_counts_as_both() -> None:
 def test_a_number_of_nodes_below_zero_is_not_hidden_by_another_entry() -> None:
     free = [[{GPU: 8}, -1], [{GPU: 8}, 2]]
     assert refused_of(members=[{"name": "m", "pools": [{"free": free}]}])[0][0] == "members[m].pools[0].free"
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "problem"),
+    [
+        ({"units": [{"id": "a", "gang": "1x1", "priority": "high"}]}, "units[0].priority", "'high' is no whole number"),
+        ({"units": [{"id": "a", "gang": "1x1", "count": 2.5}]}, "units[0].count", "2.5 is no whole number"),
+        ({"units": [{"id": "a", "gang": "1x1", "enqueued_at": "now"}]}, "units[0].enqueued_at", "'now' is no number"),
+        ({"units": [{"id": "a", "gang": "1x1", "held": "no"}]}, "units[0].held", "'no' is neither true nor false"),
+        ({"units": [{"id": 7, "gang": "1x1"}]}, "units[0].id", "7 is no text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_words_of_json(document: Any, field: str, problem: str) -> None:
+    assert (field, problem) in refused_of(**document)
