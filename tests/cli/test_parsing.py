@@ -40,3 +40,21 @@ def test_every_word_of_another_system_has_a_command() -> None:
     subcommands = {"list", "revoke", "create"}
     assert {command for here in ELSEWHERE.values() for command in here} <= COMMANDS.keys() | subcommands
     assert ELSEWHERE.keys().isdisjoint(COMMANDS.keys())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("jobs", "--limit", "x"), "'x' is not a valid whole number."),
+        (("decide", "case.json", "--now", "noon"), "'noon' is not a valid number."),
+    ],
+)
+def test_a_value_that_is_no_number_is_refused_in_words_of_people(words: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(with_commands(COMMANDS), words)
+    assert (done.exit_code, done.output.splitlines()[-1].endswith(says)) == (2, True), done.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_calls_values_as_people_do(command: str) -> None:
+    said = CliRunner().invoke(with_commands([command]), [command, "--help"]).output
+    assert not [word for word in ("<str>", "<int>", "<int range>", "<float>", "<float range>") if word in said]
