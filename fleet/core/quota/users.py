@@ -74,7 +74,7 @@ def _given(attributes: Mapping[str, str]) -> UserCaps | None:
 
 def with_cap(attributes: Mapping[str, str], user: str, resource: str, to: int) -> dict[str, str]:
     """The attributes with another limit of one user."""
-    caps = user_caps(attributes)
+    caps = _given(attributes)
     mine = {**(caps.of(user) if caps is not None else {}), resource: to}
     exact = {name: f"{amount}m" if name == "cpu" else amount for name, amount in mine.items()}
     named = {**json.loads(attributes.get(USER_MAX_BY_NAME, "{}")), user: exact}

@@ -34,7 +34,7 @@ from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Taint
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Toleration
 from fleet.core.quota.limits import Limit, LimitKind
-from fleet.core.quota.users import USER_MAX
+from fleet.core.quota.users import USER_MAX, waiting_limits
 from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
 from tests.worlds import worlds
@@ -116,6 +116,21 @@ def test_a_cap_of_a_user_is_raised_for_that_user_alone() -> None:
     assert after.tree is not None
     assert after.tree.user_caps["root/a"].of("alice") == {GPU: 12, "cpu": 500}
     assert after.tree.user_caps["root/a"].of("bob") == {GPU: 8, "cpu": 500}
+
+
+def test_a_raised_cap_of_a_user_keeps_how_many_jobs_of_hers_may_wait() -> None:
+    capped = tree(a={"attributes": {USER_MAX: '{"nvidia.com/gpu": 8, "fleet.io/max-waiting-jobs": 3}'}})
+    world = snapshot(
+        member("m").nodes(4),
+        capped,
+        unit("runs").gpus(8).queue("root/a").having(user="alice").runs_in("m"),
+        unit("u").gpus(4).queue("root/a").having(user="alice"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    after, _ = applied(world, "u", change, NOW)
+    assert after.tree is not None
+    attributes = after.tree.nodes["root/a"].attributes
+    assert [limit.of("alice") for limit in waiting_limits(attributes, None)] == [3]
 
 
 def test_memory_is_raised_in_whole_gibibytes_and_processors_in_whole_ones() -> None:
