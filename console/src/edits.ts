@@ -97,6 +97,8 @@ export function words(edit: Edit): string {
       const nodesOf = nodes.reduce((sum, one) => sum + Number(one.count ?? 1), 0);
       return `a new member ${added} with ${count(nodesOf, "node")}`;
     }
+    case "CordonMember":
+      return `${member} ${fields.cordoned === false ? "uncordoned" : "cordoned"}`;
     case "DrainMember":
       return `${member} drained`;
     case "LoseMember":

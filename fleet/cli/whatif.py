@@ -15,6 +15,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 from fleet.cli.whatif_options import (
     AddMemberOption,
+    CordonOption,
     DrainOption,
     FailOverOption,
     HoldOption,
@@ -32,6 +33,7 @@ from fleet.cli.whatif_options import (
     SubmitOption,
     TimesOption,
     TreeOption,
+    UncordonOption,
 )
 from fleet.cli.when import duration
 
@@ -39,18 +41,20 @@ from fleet.cli.when import duration
 def what_if(
     snapshot: SnapshotArgument = None,
     add_member: AddMemberOption = None,
-    drain: DrainOption = None,
-    lose: LoseOption = None,
-    fail_over: FailOverOption = None,
     scale: ScaleOption = None,
-    set_: LimitsOption = None,
     tree: TreeOption = None,
-    submit: SubmitOption = None,
+    set_: LimitsOption = None,
     remove: RemoveOption = None,
     hold: HoldOption = None,
     release: ReleaseOption = None,
     priority: PriorityOption = None,
     move: MoveOption = None,
+    cordon: CordonOption = None,
+    uncordon: UncordonOption = None,
+    drain: DrainOption = None,
+    lose: LoseOption = None,
+    fail_over: FailOverOption = None,
+    submit: SubmitOption = None,
     namespace: NamespaceOption = None,
     runs_for: RunsForOption = "",
     times: TimesOption = True,
@@ -74,19 +78,21 @@ def what_if(
     hub = connect(kubeconfig, data_dir, context) if snapshot is None else None
     where = namespace or (hub.namespace if hub is not None else "") or "default"
     choices = whatif_remote.WhatIfOptions(
-        add_member or [],
-        drain or [],
-        lose or [],
-        fail_over or [],
-        scale or [],
-        set_ or [],
+        _all(add_member),
+        _all(scale),
         tree,
-        submit or [],
-        remove or [],
-        hold or [],
-        release or [],
-        priority or [],
-        move or [],
+        _all(set_),
+        _all(remove),
+        _all(hold),
+        _all(release),
+        _all(priority),
+        _all(move),
+        _all(cordon),
+        _all(uncordon),
+        _all(drain),
+        _all(lose),
+        _all(fail_over),
+        _all(submit),
         where,
     )
     if hub is not None and not forward and not optional.hub_is_installed():
@@ -103,6 +109,11 @@ def what_if(
                 whatif_remote.answer(hub, choices) if source is None else module.hub_comparison(hub, source, choices)
             )
     _show(result, output)
+
+
+def _all(given: list[Any] | None) -> list[Any]:
+    """The values of an option that may be given several times."""
+    return given or []
 
 
 def _show(result: Any, output: Output) -> None:

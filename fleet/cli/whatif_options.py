@@ -19,6 +19,12 @@ AddMemberOption = Annotated[
 DrainOption = Annotated[
     Texts, typer.Option(metavar="MEMBER", help="Drain a member: its jobs wait again, and start elsewhere.")
 ]
+CordonOption = Annotated[
+    Texts, typer.Option(metavar="MEMBER", help="Cordon a member: no new job starts there, and its jobs stay.")
+]
+UncordonOption = Annotated[
+    Texts, typer.Option(metavar="MEMBER", help="Uncordon a member, and end its drain: new jobs start there again.")
+]
 LoseOption = Annotated[
     Texts,
     typer.Option(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.cli.declarations import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
+from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY
 from fleet.kinds import interpreter_of
 from fleet.values.quantity import BadQuantity, quantity
 
@@ -29,21 +30,23 @@ _WRONG = re.compile(r"edits\[(\d+)\][^:]*: (.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
-    """The options, as they were written."""
+    """The options, as they were written, in the order of their edits."""
 
     add_member: Sequence[str]
-    drain: Sequence[str]
-    lose: Sequence[str]
-    fail_over: Sequence[str]
     scale: Sequence[str]
-    limits: Sequence[str]
     tree: Path | None
-    submit: Sequence[Path]
+    limits: Sequence[str]
     remove: Sequence[str]
     hold: Sequence[str]
     release: Sequence[str]
     priority: Sequence[str]
     move: Sequence[str]
+    cordon: Sequence[str]
+    uncordon: Sequence[str]
+    drain: Sequence[str]
+    lose: Sequence[str]
+    fail_over: Sequence[str]
+    submit: Sequence[Path]
     namespace: str
 
 
@@ -75,8 +78,10 @@ def limit(text: str) -> tuple[str, str, str, int | None]:
 def priority(text: str) -> tuple[str, int]:
     """Of JOB=5. Raises BadOption."""
     job, _, given = text.rpartition("=")
-    if not job or not re.fullmatch(r"-?\d{1,10}", given):
+    if not job or not re.fullmatch(r"-?\d{1,1000}", given):
         raise BadOption("is not of the form JOB=5")
+    if not LEAST_PRIORITY <= int(given) <= MOST_PRIORITY:
+        raise BadOption(f"the priority is not between {LEAST_PRIORITY} and {MOST_PRIORITY}")
     return job, int(given)
 
 
@@ -120,6 +125,8 @@ def _makers(hub: HubClient, choices: WhatIfOptions, needs: str) -> Iterator[tupl
         "--add-member": choices.add_member,
         "--scale": choices.scale,
         "--tree": choices.tree,
+        "--cordon": choices.cordon,
+        "--uncordon": choices.uncordon,
         "--drain": choices.drain,
         "--lose": choices.lose,
         "--fail-over": choices.fail_over,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import (
     AddMember,
     BadEdit,
+    CordonMember,
     DrainMember,
     Edit,
     Hold,
@@ -64,32 +65,27 @@ class Source:
 
 def makers(choices: WhatIfOptions, source: Source) -> Iterator[tuple[str, Made]]:
     """For each option its text, and the function that makes edits of it for the snapshot as it is by then."""
-    for text in choices.add_member:
-        yield f"--add-member {text}", partial(_added, text)
-    for text in choices.scale:
-        yield f"--scale {text}", partial(_scaled, text)
-    if choices.tree is not None:
-        yield f"--tree {choices.tree}", partial(_replaced, choices.tree)
-    for text in choices.limits:
-        yield f"--set {text}", partial(_limited, text)
-    for text in choices.remove:
-        yield f"--remove {text}", partial(_remove, text, choices.namespace)
-    for text in choices.hold:
-        yield f"--hold {text}", partial(_hold, text, choices.namespace, True)
-    for text in choices.release:
-        yield f"--release {text}", partial(_hold, text, choices.namespace, False)
-    for text in choices.priority:
-        yield f"--priority {text}", partial(_prioritized, text, choices.namespace)
-    for text in choices.move:
-        yield f"--move {text}", partial(_moved, text, choices.namespace)
-    for text in choices.drain:
-        yield f"--drain {text}", partial(_drained, text)
-    for text in choices.lose:
-        yield f"--lose {text}", partial(_lost, text, source.hub)
-    for text in choices.fail_over:
-        yield f"--fail-over {text}", partial(_given_up, text)
-    for path in choices.submit:
-        yield f"--submit {path}", partial(_submitted, path, choices.namespace, source)
+    home = choices.namespace
+    each: tuple[tuple[str, Iterable[Any], Callable[..., Iterator[Edit]]], ...] = (
+        ("--add-member", choices.add_member, _added),
+        ("--scale", choices.scale, _scaled),
+        ("--tree", [choices.tree] if choices.tree is not None else [], _replaced),
+        ("--set", choices.limits, _limited),
+        ("--remove", choices.remove, partial(_remove, namespace=home)),
+        ("--hold", choices.hold, partial(_hold, namespace=home, held=True)),
+        ("--release", choices.release, partial(_hold, namespace=home, held=False)),
+        ("--priority", choices.priority, partial(_prioritized, namespace=home)),
+        ("--move", choices.move, partial(_moved, namespace=home)),
+        ("--cordon", choices.cordon, partial(_cordoned, cordoned=True)),
+        ("--uncordon", choices.uncordon, partial(_cordoned, cordoned=False)),
+        ("--drain", choices.drain, _drained),
+        ("--lose", choices.lose, partial(_lost, hub=source.hub)),
+        ("--fail-over", choices.fail_over, _given_up),
+        ("--submit", choices.submit, partial(_submitted, namespace=home, source=source)),
+    )
+    for option, texts, make in each:
+        for text in texts:
+            yield f"{option} {text}", partial(make, text)
 
 
 def from_file(path: Path) -> Source:
@@ -169,6 +165,10 @@ def _scaled(text: str, snapshot: Snapshot) -> Iterator[Edit]:
     yield Scale(found["member"], int(found["pool"] or 0), int(found["by"]))
 
 
+def _cordoned(text: str, snapshot: Snapshot, cordoned: bool) -> Iterator[Edit]:
+    yield CordonMember(text, cordoned)
+
+
 def _drained(text: str, snapshot: Snapshot) -> Iterator[Edit]:
     yield DrainMember(text)
 
@@ -177,7 +177,7 @@ def _given_up(text: str, snapshot: Snapshot) -> Iterator[Edit]:
     yield LoseMember(text, None)
 
 
-def _lost(text: str, hub: HubClient | None, snapshot: Snapshot) -> Iterator[Edit]:
+def _lost(text: str, snapshot: Snapshot, hub: HubClient | None) -> Iterator[Edit]:
     """Of a hub it is known which jobs' policies have `failover.cluster`; a snapshot does not say."""
     from fleet.bindings.notice import cluster_failover
 
@@ -216,25 +216,25 @@ def _job(text: str, namespace: str, snapshot: Snapshot) -> str:
     raise BadEdit(f"no job {text} waits or runs{where}{there}")
 
 
-def _remove(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+def _remove(text: str, snapshot: Snapshot, namespace: str) -> Iterator[Edit]:
     yield Remove(_job(text, namespace, snapshot))
 
 
-def _hold(text: str, namespace: str, held: bool, snapshot: Snapshot) -> Iterator[Edit]:
+def _hold(text: str, snapshot: Snapshot, namespace: str, held: bool) -> Iterator[Edit]:
     yield Hold(_job(text, namespace, snapshot), held)
 
 
-def _prioritized(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+def _prioritized(text: str, snapshot: Snapshot, namespace: str) -> Iterator[Edit]:
     job, given = priority(text)
     yield Prioritize(_job(job, namespace, snapshot), given)
 
 
-def _moved(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+def _moved(text: str, snapshot: Snapshot, namespace: str) -> Iterator[Edit]:
     job, leaf = move(text)
     yield MoveTo(_job(job, namespace, snapshot), leaf)
 
 
-def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -> Iterator[Edit]:
+def _submitted(path: Path, snapshot: Snapshot, namespace: str, source: Source) -> Iterator[Edit]:
     """The jobs of a file. Policies, PriorityClasses and WorkloadInterpreters that stand beside them count; objects
     without pods do not matter."""
     bodies = documents(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ from typer.testing import CliRunner
 
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
+from fleet.cli.whatif import what_if
+from fleet.cli.whatif_remote import WhatIfOptions
 from fleet.cli.whatif_table import source_in_words
 from fleet.core.model.cause import Cause, CauseCode, left_out
+from fleet.hub.whatif_edits import from_file, makers
 from fleet.kinds import INTERPRETERS
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.manifests import GPU, job, policy, written
@@ -175,6 +180,23 @@ def test_another_tree_is_an_elasticquotatree(case: str, tmp_path: Path) -> None:
     assert rows(case, "--tree", path, "--scale", "m=+1")["default/next"]["change"] == "starts"
 
 
+def test_edits_are_made_in_the_order_of_the_help(case: str) -> None:
+    each: dict[str, Any] = {field.name: ["x"] for field in fields(WhatIfOptions)}
+    choices = WhatIfOptions(**{**each, "tree": Path("x"), "namespace": ""})
+    made = [text.partition(" ")[0] for text, _ in makers(choices, from_file(Path(case)))]
+    options = ["--" + name.rstrip("_").replace("_", "-") for name in signature(what_if).parameters]
+    assert [option for option in options if option in made] == made
+
+
+def test_a_cordoned_member_takes_no_new_job_and_keeps_its_own(case: str) -> None:
+    found = rows(case, "--cordon", "m", "--remove", "first")
+    assert {name: row["after"]["state"] for name, row in found.items()} == {
+        "default/first": "Absent",
+        "default/next": "Waits",
+    }
+    assert found["default/next"]["after"]["reason"]["code"] == "NoMemberAllowed"
+
+
 def test_a_job_of_another_namespace_is_pointed_out(tmp_path: Path) -> None:
     path = tmp_path / "case.json"
     path.write_text(json.dumps({**CASE, "units": [{"id": "1", "name": "vision/one", "gang": "1x8"}]}))
@@ -186,6 +208,10 @@ def test_a_job_of_another_namespace_is_pointed_out(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["--drain", "x"], "--drain x: there is no member x; there are: m"),
+        (["--cordon", "x"], "--cordon x: there is no member x; there are: m"),
+        (["--priority", "next=2147483648000"], "the priority is not between -2147483648 and 2147483647"),
+        (["--move", "next=root/b"], "--move next=root/b: the quota tree has no node root/b; did you mean root/a?"),
+        (["--move", "next=root"], "--move next=root: root is no leaf of the quota tree"),
         (["--lose", "x"], "--lose x: there is no member x"),
         (["--set", "foo"], "--set foo: is not of the form"),
         (["--set", "root/q.max.cpu=1"], "--set root/q.max.cpu=1: the quota tree has no node root/q"),

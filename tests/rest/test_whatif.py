@@ -83,6 +83,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": [{"ReplaceTree": {"tree": {"a": 3}}}]}, "edits[0].ReplaceTree.tree[a]"),
     ({"edits": [{"DrainMember": {"member": "m"}}] * 101}, "edits"),
     ({"edits": [{"DrainMember": {"member": "nowhere"}}]}, "edits[0].DrainMember.member"),
+    ({"edits": [{"CordonMember": {"member": "nowhere"}}]}, "edits[0].CordonMember.member"),
+    ({"edits": [{"MoveTo": {"unit": "x", "leaf": "nowhere"}}]}, "edits[0].MoveTo.leaf"),
     ({"edits": [{"DrainMember": {"member": "cfa"}}, limit(node="nowhere")]}, "edits[1].SetLimit.node"),
     ({"edits": [limit(amount=-1)]}, "edits[0].SetLimit.amount"),
     ({"edits": [limit(limit="min", amount=-1)]}, "edits[0].SetLimit.amount"),

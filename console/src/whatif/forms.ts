@@ -162,6 +162,18 @@ export const FORMS: Record<string, Form> = {
       AddMember: { member: { name, nodes: [{ count: Number(count), "nvidia.com/gpu": Number(gpus), cpu, memory }] } },
     }),
   },
+  cordon: {
+    label: "A member cordoned",
+    whole: true,
+    fields: [MEMBER],
+    make: ({ member }) => ({ CordonMember: { member, cordoned: true } }),
+  },
+  uncordon: {
+    label: "A member uncordoned",
+    whole: true,
+    fields: [MEMBER],
+    make: ({ member }) => ({ CordonMember: { member, cordoned: false } }),
+  },
   drain: {
     label: "A member drained",
     whole: true,

@@ -7,23 +7,22 @@ an administrator gives it up. Only jobs whose policy says so (`failover.cluster`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from fleet.core.foresee.nodes import ForwardNodes
-from fleet.core.model.member import Member, Pool
-from fleet.core.model.unit import Phase, Unit
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Member, Pool, Taint
+from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Phase, Unit
 from fleet.core.placement.explain.closest import nearest_resource
 from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.snapshot import MOST_NODES, Snapshot, SnapshotChanges
 
 DRAINED = "it is drained"
 LOST = "it does not answer"
-
-
-PRIORITY_MOST = 2**31 - 1  # as a QueueUnit can have
 AMOUNT_MOST = 2**63 - 1
 REPLICAS_MOST = 100_000
+_ALIKE = 0.7  # vision is meant for root/vision
 
 
 class BadEdit(ValueError):
@@ -41,6 +40,14 @@ class AddMember:
     """One more member. A member of that name must not be there yet."""
 
     member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class CordonMember:
+    """No new job starts in a member; or new ones do again, and its drain has ended."""
+
+    member: str
+    cordoned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,8 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class SetLimit:
-    """`limit` "min" or "max" of a resource at a quota node, in base units; None: as if it were not set."""
+    """`limit` "min" or "max" of a resource at a quota node, in base units; None: as if it were not set. A root whose
+    min is its max, as a hub demands it, keeps it so: the edit sets both."""
 
     node: str
     limit: str
@@ -133,6 +141,7 @@ class Resize:
 
 Edit = (
     AddMember
+    | CordonMember
     | DrainMember
     | LoseMember
     | Scale
@@ -162,15 +171,15 @@ def _changes(snapshot: Snapshot, edit: Edit) -> SnapshotChanges:
     match edit:
         case AddMember():
             return _added(snapshot, edit.member)
-        case DrainMember():
-            return _left(_member(snapshot, edit.member), DRAINED, _placed_in(snapshot, edit.member))
+        case CordonMember() | DrainMember():
+            return _out_of_service(snapshot, edit)
         case LoseMember():
             return _lost(snapshot, edit)
         case Scale():
             return _rescaled(snapshot, edit)
         case SetLimit():
             _known(snapshot, edit.resource)
-            return SnapshotChanges(tree=_limited(snapshot.tree, edit), new_tree=True)
+            return SnapshotChanges(tree=_limited(_tree(snapshot, "node"), edit), new_tree=True)
         case ReplaceTree():
             _sound(edit.tree)
             return SnapshotChanges(tree=edit.tree, new_tree=True)
@@ -185,7 +194,7 @@ def _changes(snapshot: Snapshot, edit: Edit) -> SnapshotChanges:
         case Prioritize():
             return _prioritized(snapshot, edit)
         case MoveTo():
-            return SnapshotChanges(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
+            return SnapshotChanges(put_units=(_moved(snapshot, edit),))
         case Resize():
             return SnapshotChanges(put_units=(_resized(_waiting(snapshot, edit.unit), edit),))
 
@@ -196,6 +205,22 @@ def _added(snapshot: Snapshot, member: Member) -> SnapshotChanges:
     if not member.name:
         raise BadEdit("a member needs a name", "member.name")
     return SnapshotChanges(put_members=(member,))
+
+
+def _out_of_service(snapshot: Snapshot, edit: CordonMember | DrainMember) -> SnapshotChanges:
+    member = _member(snapshot, edit.member)
+    if isinstance(edit, CordonMember):
+        return SnapshotChanges(put_members=(_cordoned(member, edit.cordoned),))
+    return _left(member, DRAINED, _placed_in(snapshot, edit.member))
+
+
+def _cordoned(member: Member, cordoned: bool) -> Member:
+    """As `fleet cordon` and `fleet uncordon` leave it."""
+    open_to_jobs = tuple(taint for taint in member.taints if taint.key not in (TAINT_CORDON, TAINT_DRAIN))
+    if not cordoned:
+        return replace(member, taints=open_to_jobs)
+    there = any(taint.key == TAINT_CORDON for taint in member.taints)
+    return member if there else replace(member, taints=(*member.taints, Taint(TAINT_CORDON)))
 
 
 def _left(member: Member, why: str, units: Iterable[Unit]) -> SnapshotChanges:
@@ -257,9 +282,16 @@ def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
 
 
 def _prioritized(snapshot: Snapshot, edit: Prioritize) -> SnapshotChanges:
-    if abs(edit.priority) > PRIORITY_MOST:
-        raise BadEdit(f"is not between -{PRIORITY_MOST} and {PRIORITY_MOST}", "priority")
+    if not LEAST_PRIORITY <= edit.priority <= MOST_PRIORITY:
+        raise BadEdit(f"is not between {LEAST_PRIORITY} and {MOST_PRIORITY}", "priority")
     return SnapshotChanges(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
+
+
+def _moved(snapshot: Snapshot, edit: MoveTo) -> Unit:
+    # Which queues there are below is not told: the asker may not see them.
+    if _node(_tree(snapshot, "leaf"), edit.leaf, "leaf").children:
+        raise BadEdit(f"{edit.leaf} is no leaf of the quota tree: jobs wait in leaves alone", "leaf")
+    return replace(_waiting(snapshot, edit.unit), leaf=edit.leaf)
 
 
 def _removed(snapshot: Snapshot, unit: Unit) -> SnapshotChanges:
@@ -345,23 +377,37 @@ def _known(snapshot: Snapshot, resource: str) -> None:
         raise BadEdit(f"nothing in the fleet has or asks for {resource}; did you mean {meant}?", "resource")
 
 
-def _limited(tree: QuotaTree | None, edit: SetLimit) -> QuotaTree:
-    if tree is None:
-        raise BadEdit("there is no quota tree to edit", "node")
-    if edit.node not in tree.nodes:
-        raise BadEdit(f"the quota tree has no node {edit.node}; it has: {', '.join(sorted(tree.nodes)[:20])}", "node")
+def _tree(snapshot: Snapshot, field: str) -> QuotaTree:
+    if snapshot.tree is None:
+        raise BadEdit("there is no quota tree", field)
+    return snapshot.tree
+
+
+def _node(tree: QuotaTree, path: str, field: str) -> QuotaNode:
+    if path not in tree.nodes:
+        near = get_close_matches(path, tree.nodes, n=1, cutoff=_ALIKE)
+        others = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(tree.nodes)[:20])}"
+        raise BadEdit(f"the quota tree has no node {path}; {others}", field)
+    return tree.nodes[path]
+
+
+def _with(amounts: Mapping[str, int], edit: SetLimit) -> dict[str, int]:
+    others = {name: amount for name, amount in amounts.items() if name != edit.resource}
+    return others if edit.amount is None else {**others, edit.resource: edit.amount}
+
+
+def _limited(tree: QuotaTree, edit: SetLimit) -> QuotaTree:
+    node = _node(tree, edit.node, "node")
     if edit.limit not in ("min", "max"):
         raise BadEdit(f"{edit.limit} is neither min nor max", "limit")
     if not edit.resource:
         raise BadEdit("a limit needs a resource", "resource")
     if edit.amount is not None and not 0 <= edit.amount <= AMOUNT_MOST:
         raise BadEdit(f"{edit.limit} must not be {'negative' if edit.amount < 0 else f'above {AMOUNT_MOST}'}", "amount")
-    node: QuotaNode = tree.nodes[edit.node]
-    amounts = dict(node.min if edit.limit == "min" else node.max)
-    amounts.pop(edit.resource, None)
-    if edit.amount is not None:
-        amounts[edit.resource] = edit.amount
-    after = replace(node, min=amounts) if edit.limit == "min" else replace(node, max=amounts)
+    both = node.parent is None and node.min == node.max and bool(node.min)
+    least = _with(node.min, edit) if both or edit.limit == "min" else node.min
+    most = _with(node.max, edit) if both or edit.limit == "max" else node.max
+    after = replace(node, min=least, max=most)
     limit = after.max.get(edit.resource)
     if limit is not None and after.min.get(edit.resource, 0) > limit:
         raise BadEdit(f"min of {edit.resource} at {edit.node} would be above its max", "amount")

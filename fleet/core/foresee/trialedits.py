@@ -11,17 +11,20 @@ from fleet.core.foresee.change import (
     Change,
     FewerReplicas,
     HigherPriority,
+    Lift,
     MoreNodes,
     MoreQuota,
     UnitRelease,
 )
-from fleet.core.foresee.edits import Edit, Hold, Prioritize, Resize, Scale, SetLimit
+from fleet.core.foresee.edits import CordonMember, Edit, Hold, Prioritize, Resize, Scale, SetLimit
 from fleet.core.model.unit import Unit
 
 
 def edits_of(change: Change, unit: Unit) -> tuple[Edit, ...]:
     """In an order in which each fits; () where no edits make the change: waiting, another policy, a limit of a user."""
     match change:
+        case AnotherMember() if change.lifts == (Lift.CORDON,):
+            return (CordonMember(change.member, cordoned=False),)
         case BackoffEnd() | AnotherMember():
             return ()
         case UnitRelease():

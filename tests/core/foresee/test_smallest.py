@@ -26,7 +26,7 @@ from fleet.core.foresee.change import (
     less,
     text,
 )
-from fleet.core.foresee.edits import edited
+from fleet.core.foresee.edits import CordonMember, edited
 from fleet.core.foresee.explanation import changes
 from fleet.core.foresee.smallest import least, smallest
 from fleet.core.foresee.trialedits import edits_of
@@ -187,6 +187,14 @@ def test_of_several_members_that_it_is_kept_from_the_one_with_room_is_named() ->
     [change] = of_kind(smallest(world, "u", now=NOW), AnotherMember)
     assert change == AnotherMember("down", (Lift.AFFINITY, Lift.NOT_READY))
     assert text(change) == "let it go to member down: add it to the policy's cluster affinity, when it is ready again"
+
+
+def test_a_person_can_ask_what_if_a_cordoned_member_took_jobs_again() -> None:
+    cordoned = member("m").nodes(1).having(taints=(Taint(TAINT_CORDON),))
+    world = snapshot(cordoned, unit("u").gpus(8))
+    [change] = of_kind(smallest(world, "u", now=NOW), AnotherMember)
+    assert text(change) == "member m uncordoned"
+    assert edits_of(change, world.units["u"]) == (CordonMember("m", cordoned=False),)
 
 
 def test_nodes_are_of_the_pool_that_needs_the_fewest() -> None:

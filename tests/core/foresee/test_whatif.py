@@ -14,6 +14,7 @@ from fleet.core.decide import BadSnapshot, decide
 from fleet.core.foresee.edits import (
     AddMember,
     BadEdit,
+    CordonMember,
     DrainMember,
     Edit,
     Hold,
@@ -33,6 +34,7 @@ from fleet.core.foresee.history import History, PastUnit
 from fleet.core.foresee.whatif import drawn
 from fleet.core.model.cause import Cause, CauseCode
 from fleet.core.model.difference import UnitState, Verdict
+from fleet.core.model.member import TAINT_DRAIN, Taint
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Phase, Seat
 from fleet.core.quota.tree import QuotaTree
@@ -69,6 +71,14 @@ def test_the_jobs_of_a_drained_member_start_elsewhere_or_wait() -> None:
         "big": Verdict.LATER,
     }
     assert all(unit.member is None for unit in found.snapshot.units.values())
+
+
+def test_no_new_job_starts_in_a_cordoned_member_until_it_is_uncordoned() -> None:
+    world = snapshot(running("a"), unit("next").gpus(8), member("x").nodes(2))
+    assert said(world, CordonMember("x")) == {"next": Verdict.WAITS}
+    assert said(edited(world, [CordonMember("x")]), CordonMember("x", cordoned=False)) == {"next": Verdict.STARTS}
+    drained = snapshot(unit("next").gpus(8), member("x").nodes(2).having(taints=(Taint(TAINT_DRAIN, "", "NoExecute"),)))
+    assert said(drained, CordonMember("x", cordoned=False)) == {"next": Verdict.STARTS}
 
 
 def test_the_jobs_of_a_lost_member_stay_where_they_are_and_keep_their_quota() -> None:
@@ -190,6 +200,7 @@ def test_what_a_person_does_to_a_job() -> None:
     ("edit", "says"),
     [
         (AddMember(member("x").value), "member x is there already"),
+        (CordonMember("z"), "there is no member z"),
         (DrainMember("z"), "there is no member z"),
         (LoseMember("z"), "there is no member z"),
         (Scale("x", 3, 1), "has no pool 3"),
@@ -198,6 +209,8 @@ def test_what_a_person_does_to_a_job() -> None:
         (Submit(unit("a").value), "is there already"),
         (Remove("nobody"), "there is no job nobody"),
         (Prioritize("a", 1), "does not wait: it runs in x"),
+        (Prioritize("big", 2**31), "is not between -2147483648 and 2147483647"),
+        (MoveTo("big", "root/q"), "there is no quota tree"),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused(edit: Edit, says: str) -> None:
@@ -210,6 +223,35 @@ def test_limits_that_contradict_themselves_are_refused() -> None:
     for edit in (SetLimit("root/q", "max", GPU, 4), SetLimit("root/z", "max", GPU, 4), SetLimit("root", "top", GPU, 1)):
         with pytest.raises(BadEdit):
             edited(world, [edit])
+
+
+@pytest.mark.parametrize(
+    ("leaf", "says"),
+    [
+        ("root/spech", "the quota tree has no node root/spech; did you mean root/speech?"),
+        ("speech", "the quota tree has no node speech; did you mean root/speech?"),
+        ("elsewhere", "the quota tree has no node elsewhere; it has: root, root/speech, root/vision"),
+        ("root", "root is no leaf of the quota tree: jobs wait in leaves alone"),
+    ],
+)
+def test_a_job_moves_to_a_leaf_of_the_tree_alone(leaf: str, says: str) -> None:
+    world = snapshot(unit("a").queue("root/vision"), member("x").nodes(1), tree(vision={}, speech={}))
+    with pytest.raises(BadEdit) as refused:
+        edited(world, [MoveTo("a", leaf)])
+    assert (str(refused.value), refused.value.field) == (says, "leaf")
+
+
+def test_a_limit_of_the_root_is_its_min_and_its_max_as_a_hub_demands_it() -> None:
+    world = snapshot(unit("a").gpus(8).queue("root/q"), member("x").nodes(1), tree(q={}))
+    assert world.tree is not None
+    root = replace(world.tree.nodes["root"], min={GPU: 4, "cpu": 1000}, max={GPU: 4, "cpu": 1000})
+    given = QuotaTree("root", {**world.tree.nodes, "root": root})
+    for limit in ("min", "max"):
+        after = edited(replace(world, tree=given), [SetLimit("root", limit, GPU, 8)]).tree
+        assert after is not None
+        assert after.nodes["root"].min == after.nodes["root"].max == {GPU: 8, "cpu": 1000}
+    free = edited(world, [SetLimit("root", "max", GPU, 8)]).tree  # a tree by hand, whose root promises nothing
+    assert free is not None and (free.nodes["root"].min, free.nodes["root"].max) == ({}, {GPU: 8})
 
 
 def test_a_tree_that_is_none_is_a_bad_snapshot() -> None:
@@ -297,6 +339,7 @@ def questions(draw: st.DrawFn) -> tuple[Snapshot, list[Edit]]:
     nodes = st.sampled_from([*(world.tree.nodes if world.tree is not None else ()), "root/none"])
     amount = st.sampled_from((None, 0, 4, 16))
     one: st.SearchStrategy[Edit] = st.one_of(
+        st.builds(CordonMember, names, st.booleans()),
         st.builds(DrainMember, names),
         st.builds(LoseMember, names, st.sampled_from((frozenset(), None))),
         st.just(AddMember(member("new").nodes(2).value)),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from fleet.core.decide import BadSnapshot, decide
 from fleet.core.foresee.edits import (
     AddMember,
+    CordonMember,
     DrainMember,
     Edit,
     Hold,
@@ -249,6 +250,8 @@ def test_the_gap_of_a_stage_is_what_it_may_lack() -> None:
 def test_edits_come_back_from_json() -> None:
     edits: list[Edit] = [
         AddMember(member("n").nodes(2).value),
+        CordonMember("x"),
+        CordonMember("x", False),
         DrainMember("x"),
         LoseMember("x"),
         LoseMember("x", None),
