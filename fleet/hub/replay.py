@@ -187,13 +187,26 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, ended, jobs: bar.update(task, description=what, completed=ended, total=jobs)
 
 
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _seeds(seeds: list[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+
+
 def _show(document: dict[str, Any]) -> None:
     from fleet.amc import table
 
     world = document["world"]
     print(
-        f"{world['jobs']} jobs, {world['nodes']} nodes with {world['gpus']} GPUs in {world['members']} members, "
-        f"load {world['load']:g}, seeds {world['seeds'][0]} to {world['seeds'][-1]}"
+        f"{_many(world['jobs'], 'job')}, {_many(world['nodes'], 'node')} with {_many(world['gpus'], 'GPU')}"
+        f" in {_many(world['members'], 'member')}, load {world['load']:g},"
+        f" {_seeds(world['seeds'])}"
     )
     names = list(document["summary"])
     rows: list[list[str]] = [["FIGURE", *(name.upper() for name in names)]]
@@ -208,11 +221,11 @@ def _show(document: dict[str, Any]) -> None:
             number = sum(one["n"] for one in times)
             mean = sum(one["n"] * one["mean"] for one in times) / number
             most = max(one["max"] for one in times)
-            print(f"{name}: {number} decisions, {1000 * mean:.3g} ms on average, {1000 * most:.3g} ms at most")
+            print(f"{name}: {_many(number, 'decision')}, {1000 * mean:.3g} ms on average, {1000 * most:.3g} ms at most")
         stopped = ", ".join(sorted({run["stopped"] for run in runs} - {"DONE"}))
         never, jobs = (sum(run[what] for run in runs) for what in ("never_started", "jobs"))
         if never:
-            print(f"{name}: {never} of {jobs} jobs never started, and are in no figure ({stopped})")
+            print(f"{name}: {never} of {_many(jobs, 'job')} never started, and {_are(never)} in no figure ({stopped})")
         elif stopped:
             print(f"{name}: stopped early: {stopped}")
     for path in document["written"]:

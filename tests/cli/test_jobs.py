@@ -17,7 +17,7 @@ from fleet.cli.jobs import record
 from tests.cli.hub import Up, fleet, until
 from tests.cli.manifests import TREE, job, policy, written
 
-MAX_JOBS = {"code": "MaxJobsReached", "text": "root/a already runs 1 of at most 1 jobs", "numbers": {"max": 1}}
+MAX_JOBS = {"code": "MaxJobsReached", "text": "root/a already runs 1 of at most 1 job", "numbers": {"max": 1}}
 
 
 def shown(**job: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_the_table_names_every_figure_and_the_files_are_there(files: tuple[str, 
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "the progress bar is for terminals"
     lines = done.stdout.splitlines()
-    assert lines[0] == "24 jobs, 6 nodes with 48 GPUs in 2 members, load 1, seeds 0 to 0"
+    assert lines[0] == "24 jobs, 6 nodes with 48 GPUs in 2 members, load 1, seed 0"
     assert lines[1].split() == ["FIGURE", "RACE"]
     [timing] = [line for line in lines if line.startswith("race: ")]
     assert re.fullmatch(r"race: \d+ decisions, [0-9.]+ ms on average, [0-9.]+ ms at most", timing)
@@ -56,6 +56,13 @@ def test_the_table_names_every_figure_and_the_files_are_there(files: tuple[str, 
         "replay.json",
     }
     assert json.loads((out / "replay.json").read_text())["runs"]["race"][0]["ended"] == 24
+
+
+def test_the_table_of_one_job_and_one_member_speaks_of_one(files: tuple[str, ...]) -> None:
+    done = fleet("replay", *files, "--members", "1", "--limit", "1", "--policy", "fifo")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "1 job, 6 nodes with 48 GPUs in 1 member, load 1, seed 0"
+    assert lines[-1].startswith("fifo: 1 decision, ")
 
 
 def test_the_load_is_calibrated_by_fifo_s_mean_wait(files: tuple[str, ...]) -> None:

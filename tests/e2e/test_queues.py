@@ -45,7 +45,7 @@ def test_a_user_at_the_limit_waits_and_cannot_pass_for_another(world: World, tea
     world.until("ann has one", lambda: "Running" in {world.state(n, namespace) for n in ("first", "second")})
     late = next(n for n in ("first", "second") if world.state(n, namespace) != "Running")
     world.until(
-        "the other says why", lambda: "user ann already runs 1 of at most 1 jobs" in world.message(late, namespace)
+        "the other says why", lambda: "user ann already runs 1 of at most 1 job" in world.message(late, namespace)
     )
     claim = ("annotate", "pytorchjob", late, "fleet.io/creator=bob", "--overwrite", "-n", namespace)
     refused = world.kubectl.try_run(*claim, "--as", "ann")

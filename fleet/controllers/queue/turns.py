@@ -137,7 +137,7 @@ def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:
 def _why(leaf: str, depth: int | None, before: Unit | None, unit: Unit) -> str:
     """Why `unit` is not considered. `before`: a unit of its queue that is starting."""
     if before is None:
-        return f"{leaf} considers its first {depth} jobs only"
+        return f"{leaf} considers its first {'job' if depth == 1 else f'{depth} jobs'} only"
     named = named_to(unit.name.partition("/")[0], before.name)
     return f"{leaf} starts one job at a time, and waits for the pods of {named} to run"
 

@@ -86,6 +86,7 @@ _GAP = ("pods", "member", "short", "what")
 _NODES = ("nodes", "causes")
 _THERE = ("member", "message")
 _CLOSEST = "Closest is {member}: {short} pods find no node with {what}"
+_HAVE_ROOM = ": {have} of its {pods} pods have room"  # of a job of one pod: none has
 _NONE_AVAILABLE = "0/{nodes} nodes are available: {causes}"
 
 TABLE: Mapping[Code, Entry] = {
@@ -181,8 +182,8 @@ TABLE: Mapping[Code, Entry] = {
     ),
     Code.COLLECTS: Entry(
         Severity.INFO,
-        "has waited long, so room in member {member} is reserved for it as it becomes free: {have} of its {pods} pods"
-        " have room; it starts {when}",
+        "has waited long, so room in member {member} is reserved for it as it becomes free"
+        f"{_HAVE_ROOM}; it starts {{when}}",
         ("member", "have", "pods", "when"),
     ),
     Code.BEHIND_HEAD: Entry(
@@ -385,8 +386,8 @@ class Reason:
             return _NO_TREE
         if self.code is Code.NO_LEAF and str(self.numbers.get("leaf")).startswith(NAMESPACE):
             return _NAMESPACE_WITHOUT_LEAF
-        if self.code is Code.BEHIND_HEAD and "at" not in self.numbers:
-            return _BEHIND_ONE_DUE
+        if self.code in (Code.BEHIND_HEAD, Code.COLLECTS):
+            return self._of_head()
         if self.code in OF_QUOTA:
             return self._of_quota()
         if self.code in _OF_NODES or (self.code is Code.NO_MEMBER_FITS and "causes" in self.numbers):
@@ -402,6 +403,8 @@ class Reason:
             return entry.never
         if self.code is Code.USER_LIMIT and self.numbers.get("resource") == "kube-queue/max-jobs":
             text, jobs = _JOBS_OF_A_USER, True
+        if limit == 1 and jobs:
+            text = text.replace("{max} jobs", "{max} job")
         if self.numbers.get("kept"):
             text = text.replace("used {used}", "used {used}" + _UNLENT)
         if "fleet" in self.numbers:
@@ -411,6 +414,11 @@ class Reason:
         elif self.numbers.get("reserved"):
             text = text.replace("used {used}", "used {used}" + _RESERVED)
         return text
+
+    def _of_head(self) -> str:
+        if self.code is Code.BEHIND_HEAD:
+            return TABLE[self.code].text if "at" in self.numbers else _BEHIND_ONE_DUE
+        return TABLE[self.code].text.replace(_HAVE_ROOM, "" if self.numbers.get("pods") == 1 else _HAVE_ROOM)
 
     def _of_nodes(self) -> str:
         numbers = self.numbers

@@ -34,7 +34,7 @@ def two_leaves(**of_b: Any) -> Body:
 async def test_a_policy_that_nobody_with_the_right_wrote_is_one_that_suspends() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=1), policy(), pytorchjob("one"), pytorchjob("two"))
-        await eventually(lambda: "of at most 1 jobs" in world.message("one") + world.message("two"))
+        await eventually(lambda: "of at most 1 job" in world.message("one") + world.message("two"))
         assert sorted([world.placed("one"), world.placed("two")]) == ["", "cfa"]
         (event,) = world.events("one", "QueueRequired")
         assert event["type"] == "Warning"
@@ -92,7 +92,7 @@ async def test_a_job_that_runs_when_its_namespace_gets_a_leaf_stays_and_is_charg
             "the job runs on and is charged to its queue"
         )
         await world.apply(pytorchjob("two"))
-        await eventually(lambda: "of at most 1 jobs" in world.message("two"))
+        await eventually(lambda: "of at most 1 job" in world.message("two"))
         assert (world.state("one"), world.attempt("one"), world.placed("two")) == ("Running", 1, "")
         world.members.finish("one")
         await world.running("two")
@@ -176,6 +176,6 @@ async def test_a_suspension_that_comes_while_a_job_runs_charges_it() -> None:
         await world.apply(tree(), passing(policy()), pytorchjob("one"))
         await world.running("one")
         await world.apply(policy(queue=True), pytorchjob("two"))
-        await eventually(lambda: "of at most 1 jobs" in world.message("two"))
+        await eventually(lambda: "of at most 1 job" in world.message("two"))
         await eventually(lambda: world.phase("one") == "Running")
         assert world.state("one") == "Running"

@@ -99,7 +99,7 @@ async def test_a_reserved_job_is_charged_to_its_quota() -> None:
         await world.apply(asking)
         await eventually(lambda: world.phase("one") == "Reserved")
         await world.apply(pytorchjob("two"))
-        await eventually(lambda: "already runs 1 of at most 1 jobs" in world.message("two"))
+        await eventually(lambda: "already runs 1 of at most 1 job" in world.message("two"))
         await world.delete("PyTorchJob", "one")
         await world.running("two")
 

@@ -78,7 +78,7 @@ async def test_an_adopted_job_is_charged_over_its_quota_and_moves_as_any_other()
         await eventually(lambda: world.state("b") == "Running")
         await eventually(lambda: world.phase("b") in ("Running", "Dequeued"), what=world.phase("b"))
         await world.apply(pytorchjob("c"))
-        await eventually(lambda: "already runs 2 of at most 1 jobs" in world.message("c"), what=world.message("c"))
+        await eventually(lambda: "already runs 2 of at most 1 job" in world.message("c"), what=world.message("c"))
         await settle(60)
         assert world.placed("c") == "" and world.state("a") == world.state("b") == "Running"
 

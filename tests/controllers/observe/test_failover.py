@@ -142,7 +142,7 @@ async def test_a_member_that_is_cut_off_keeps_its_job_which_says_so() -> None:
         await settle(1000)
         assert world.placed("one") == first
         await world.apply(pytorchjob("two"))
-        await eventually(lambda: "at most 1 jobs" in world.message("two"))  # it is still charged
+        await eventually(lambda: "at most 1 job" in world.message("two"))  # it is still charged
         world.members.set_down(first, False)
         await eventually(lambda: world.message("one") == "")
         assert world.condition(world.binding("one"), "MemberReachable") == {}

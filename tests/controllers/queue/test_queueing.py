@@ -130,7 +130,7 @@ async def test_max_jobs_raised_lets_the_waiting_job_start() -> None:
         await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"))
         await world.running("one")
         await world.apply(pytorchjob("two"))
-        await eventually(lambda: "at most 1 jobs" in world.message("two"))
+        await eventually(lambda: "at most 1 job" in world.message("two"))
         await world.apply(tree(max_jobs=2))
         assert await world.running("two") == "cfa"
 
@@ -164,7 +164,7 @@ async def test_what_runs_is_in_a_queue_of_the_tree_that_comes_after_the_one_that
         await world.delete("ElasticQuotaTree", "elasticquotatree", namespace="kube-system")
         await eventually(lambda: not world.queues())
         await world.apply(tree(max_jobs=1), pytorchjob("second", workers=0))
-        await eventually(lambda: "already runs 1 of at most 1 jobs" in world.message("second"))
+        await eventually(lambda: "already runs 1 of at most 1 job" in world.message("second"))
         leaf = world.queues()["root/child-2"]
         await eventually(lambda: (world.unit("first") or {})["spec"]["queue"] == leaf)
         assert world.phase("first") == "Running"

@@ -102,7 +102,7 @@ async def test_a_queue_of_a_depth_considers_its_first_jobs_only() -> None:
         await world.apply(pytorchjob("large", workers=5))
         await eventually(lambda: "no member has room" in world.message("large"))
         await world.apply(pytorchjob("small", workers=0))
-        await eventually(lambda: f"{LEAF} considers its first 1 jobs only" in world.message("small"))
+        await eventually(lambda: f"{LEAF} considers its first job only" in world.message("small"))
         assert (world.unit("small") or {})["status"]["reason"]["code"] == "NotItsTurn"
         await world.edit("QueueUnit", "large-pytorchjob-rb-qu", lambda unit: unit["spec"].update(active=False))
         await world.running("small")  # one that is held takes no place

@@ -53,7 +53,7 @@ async def test_a_user_at_the_limit_waits_while_another_goes_on() -> None:
         await submit(world, "bob", pytorchjob("three"))
         await world.running("three")
         await eventually(
-            lambda: world.message("two").startswith("user alice already runs 1 of at most 1 jobs in root/a")
+            lambda: world.message("two").startswith("user alice already runs 1 of at most 1 job in root/a")
         )
         assert (world.unit("two") or {})["status"]["reason"]["code"] == "UserLimitReached"
         assert world.condition(world.binding("two"), "Scheduled")["reason"] == "QuotaExceeded"
@@ -102,7 +102,7 @@ async def test_all_namespaces_of_a_leaf_share_its_quota() -> None:
         def told() -> str:
             return str(((world.unit("two", namespace="team-b") or {}).get("status") or {}).get("message", ""))
 
-        await eventually(lambda: "root/a already runs 1 of at most 1 jobs" in told())
+        await eventually(lambda: "root/a already runs 1 of at most 1 job" in told())
 
 
 @pytest.mark.parametrize(

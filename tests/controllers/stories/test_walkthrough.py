@@ -21,7 +21,7 @@ async def test_with_the_queue_a_second_job_waits_says_why_and_starts_when_the_fi
         await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"))
         await world.running("one")
         await world.apply(pytorchjob("two"))
-        await eventually(lambda: "root/child-2 already runs 1 of at most 1 jobs" in world.message("two"))
+        await eventually(lambda: "root/child-2 already runs 1 of at most 1 job" in world.message("two"))
         assert world.phase("two") == "Enqueued"
         assert world.state("two") == "Queuing"
         assert world.members.where("two") == []

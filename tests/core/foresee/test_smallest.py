@@ -230,7 +230,7 @@ def test_a_release_is_not_offered_where_it_changes_nothing() -> None:
 
 def test_nothing_is_said_of_changes_to_a_unit_whose_turn_its_queue_decides() -> None:
     """A higher priority may bring it among the first jobs that its queue considers, and no snapshot tells."""
-    behind = unit("u").gpus(8).having(held=True, held_why="root/a considers its first 1 jobs only", waits_turn=True)
+    behind = unit("u").gpus(8).having(held=True, held_why="root/a considers its first job only", waits_turn=True)
     answer = smallest(snapshot(member("m").nodes(1), behind), "u", now=NOW)
     assert answer.reason is not None and answer.reason.code is Code.NOT_ITS_TURN
     assert (answer.changes, answer.without) == ((), ())
