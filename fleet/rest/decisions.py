@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from api.engine.status import StatusError, not_found
 from api.fairness.questions import Questions
 from api.wire.rights import Attributes
+from fleet.core.model.reason import Code
 from fleet.rest.context import JSON, RestHub, answer, need, user_of, wrong
 from fleet.rest.decisiondocuments import Row, changes, detail, record_bytes, short
 from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay
@@ -28,7 +30,7 @@ RECORD = "decision-record"  # what such a row names by its id
 PATH = "/fleet/v1/decisions"
 ID_MAX = 2**63 - 2
 LOOKED_AT_MOST = 1_000  # rows, of which a filter leaves some
-Number = Annotated[int, Path(ge=1, le=ID_MAX, description="As the list says.")]
+Number = Annotated[int, Path(alias="id", ge=1, le=ID_MAX, description="As the list says.")]
 
 
 class DecisionFilter(Model):
@@ -61,14 +63,14 @@ def router(hub: RestHub, turns: Questions) -> APIRouter:
         shown, following = await _page(hub, query)
         return answer({"items": [short(row) for row in shown], "continue": following})
 
-    @routes.get("/decisions/{number}", response_model=DecisionDetail, summary="One decision")
+    @routes.get("/decisions/{id}", response_model=DecisionDetail, summary="One decision")
     async def get_decision(request: Request, number: Number, query: Annotated[ReasonFilter, Query()]) -> Response:
         """Its certificate, changes and reasons, and the GPUs in use before and after. Needs `get` on its path."""
         need(request, Attributes("get", path=f"{PATH}/{number}"))
         row, record = await _row(hub, number)
         return answer(await asyncio.to_thread(_detail, row, record, query))
 
-    @routes.get("/decisions/{number}/record", summary="The whole record of a decision")
+    @routes.get("/decisions/{id}/record", summary="The whole record of a decision")
     async def get_record(request: Request, number: Number) -> Response:
         """All inputs of the decision, as `fleet decide` replays it. Needs `get` on its path."""
         need(request, Attributes("get", path=f"{PATH}/{number}/record"))
@@ -76,7 +78,7 @@ def router(hub: RestHub, turns: Questions) -> APIRouter:
         named = {"content-disposition": f'attachment; filename="decision-{number}.json"'}
         return Response(await asyncio.to_thread(record_bytes, record), media_type=JSON, headers=named)
 
-    @routes.post("/decisions/{number}/replay", response_model=Replay, summary="Decide a record anew")
+    @routes.post("/decisions/{id}/replay", response_model=Replay, summary="Decide a record anew")
     async def post_replay(request: Request, number: Number) -> Response:
         """Whether the record leads to the recorded plan again; nothing is changed, and no solver is asked. Needs `post`
         on its path. 429 when too many ask at once."""
@@ -137,7 +139,12 @@ def _gone(number: int) -> StatusError:
 
 
 def _detail(row: Row, record: Row, query: ReasonFilter) -> dict[str, Any]:
-    return detail(row, record_bytes(record), query.limit, query.job, query.code)
+    found = detail(row, record_bytes(record), query.limit, query.job, query.code)
+    if query.code and query.code not in (*Code, *found["codes"]):  # an older release had others
+        near = get_close_matches(query.code, list(Code), n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise wrong("code", f"{query.code} is no code of a reason{meant}")
+    return found
 
 
 def _replayed(row: Row) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from fleet.values.times import rfc3339
 KIND = "fault"  # of the store's history
 PATH = "/fleet/v1/faults"
 MOST = 100  # more than are kept
-Number = Annotated[int, Path(ge=1, le=ID_MAX, description="As the list says.")]
+Number = Annotated[int, Path(alias="id", ge=1, le=ID_MAX, description="As the list says.")]
 
 
 def router(hub: RestHub) -> APIRouter:
@@ -39,7 +39,7 @@ def router(hub: RestHub) -> APIRouter:
         rows = await hub.store.read_history(KIND, limit=MOST)
         return answer({"items": [_short(row) for row in rows]})
 
-    @routes.get("/faults/{number}/snapshot", summary="What the decider failed on")
+    @routes.get("/faults/{id}/snapshot", summary="What the decider failed on")
     async def get_snapshot(request: Request, number: Number) -> Response:
         """As `fleet decide` takes it. Needs `get` on its path."""
         need(request, Attributes("get", path=f"{PATH}/{number}/snapshot"))

@@ -30,7 +30,7 @@ from fleet.rest.mount import PREFIX
 from fleet.rest.queuemodels import QueueList
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import ALICE, cluster, member, policy, pytorchjob, tree
-from tests.rest.rest import Rest, fill, rest
+from tests.rest.rest import Rest, causes, fill, rest
 
 
 async def queue(hub: Rest, path: str) -> Any:
@@ -177,6 +177,10 @@ async def test_a_decision_says_what_it_changed_why_others_wait_and_the_gpus_befo
         assert short["named"]["evictions"] == [{"kind": "Job", "job": "team/old", "member": "m", "for": "team/next"}]
         assert (await hub.get("/decisions", job="team/old", change="starts"))["items"] == []
         assert len((await hub.get("/decisions", change="claims"))["items"]) == 1
+        assert (await hub.get(f"/decisions/{number}", code="NotItsTurn"))["matching"] == 0
+        refused = await hub.refused("GET", f"/decisions/{number}?code=Hold")
+        assert causes(refused) == {"code": "Hold is no code of a reason; did you mean Held?"}
+        assert list(causes(await hub.refused("GET", "/decisions/first"))) == ["id"]
         found = await hub.get(f"/decisions/{number}", job="last", limit=5)
         DecisionDetail.model_validate(found)
         assert (found["waiting"], found["matching"], found["codes"]) == (2, 1, {"Held": 2})
@@ -243,9 +247,9 @@ async def test_decisions_come_in_pages_without_gaps() -> None:
     [
         ("/decisions/7", 404, ""),
         ("/decisions/7/record", 404, ""),
-        ("/decisions/x", 422, "number"),
-        ("/decisions/0", 422, "number"),
-        ("/decisions/99999999999999999999", 422, "number"),
+        ("/decisions/x", 422, "id"),
+        ("/decisions/0", 422, "id"),
+        ("/decisions/99999999999999999999", 422, "id"),
         ("/decisions?limit=201", 422, "limit"),
         ("/decisions?continue=x", 422, "continue"),
         ("/nothing", 404, ""),
@@ -293,12 +297,12 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/decisions", "get"),
             ("/fleet/v1/snapshot", "get"),
             ("/fleet/v1/what-if", "post"),
-            ("/fleet/v1/decisions/{number}", "get"),
-            ("/fleet/v1/decisions/{number}/record", "get"),
-            ("/fleet/v1/decisions/{number}/replay", "post"),
+            ("/fleet/v1/decisions/{id}", "get"),
+            ("/fleet/v1/decisions/{id}/record", "get"),
+            ("/fleet/v1/decisions/{id}/replay", "post"),
             ("/fleet/v1/status", "get"),
             ("/fleet/v1/faults", "get"),
-            ("/fleet/v1/faults/{number}/snapshot", "get"),
+            ("/fleet/v1/faults/{id}/snapshot", "get"),
             ("/fleet/v1/history", "get"),
             ("/fleet/v1/history/{uid}", "get"),
             ("/fleet/v1/reports/{report}", "get"),
