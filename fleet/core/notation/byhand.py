@@ -53,6 +53,11 @@ def members(data: object, place: str = "members") -> Iterator[tuple[object, str]
 def _planted(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """The member with `places` of its pools, by their labels, in the place trees that it lists."""
     trees: list[tuple[str, ...]] = decode_value(tuple[tuple[str, ...], ...], item[TREES], f"{where}.{TREES}")
+    for number, levels in enumerate(trees):
+        twice = [level for level in levels if levels.count(level) > 1]
+        if twice or not all(levels) or not levels:
+            said = f"names {twice[0]} twice" if twice else "needs the label of each level"
+            raise BadSnapshot([(f"{where}.{TREES}[{number}]", said)])
     kept = {key: value for key, value in item.items() if key != TREES}
     for name in ("pools", "potential"):
         if name in kept:

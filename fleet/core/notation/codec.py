@@ -214,6 +214,8 @@ def differences(plan: Plan, recorded: Plan) -> list[str]:
 def loads(text: str | bytes) -> object:
     """JSON text as a document. Raises BadSnapshot with the line for what is no JSON, and for a name that stands twice
     in one object: of two limits of one node the first would silently be none."""
+    if not text.strip():
+        raise BadSnapshot([("document", "is empty")])
     try:
         return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
@@ -257,7 +259,8 @@ def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[s
     newest, version = VERSION if kind == "Snapshot" else bytype.PLAN_VERSION, document.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= newest:
         reads = "version 1" if newest == 1 else f"versions 1 to {newest}"
-        raise BadSnapshot([("version", f"is {version!r}; this reads {reads}")])
+        found = f"is {version!r}" if "version" in document else "is missing"
+        raise BadSnapshot([("version", f"{found}; this reads {reads}")])
     if document.get("kind", kind) != kind:
         raise BadSnapshot([("kind", f"is {document['kind']!r}, not {kind}")])
     unknown = sorted(set(document) - {"version", "kind", *fields})

@@ -106,3 +106,23 @@ def test_a_number_of_nodes_below_zero_is_not_hidden_by_another_entry() -> None:
 )
 def test_a_value_of_another_type_is_refused_in_words_of_json(document: Any, field: str, problem: str) -> None:
     assert (field, problem) in refused_of(**document)
+
+
+def test_a_document_without_a_version_and_an_empty_one_are_refused_as_such() -> None:
+    with pytest.raises(BadSnapshot, match="version: is missing; this reads version 1"):
+        decode_snapshot({"units": []})
+    with pytest.raises(BadSnapshot, match="document: is empty"):
+        loads(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("levels", "problem"),
+    [
+        (["rack", "rack"], "names rack twice"),
+        ([], "needs the label of each level"),
+        (["block", ""], "needs the label of each level"),
+    ],
+)
+def test_a_place_tree_has_levels_and_each_once(levels: list[str], problem: str) -> None:
+    found = refused_of(members=[{**NODE, "trees": [["zone"], levels]}])
+    assert found == [("members[0].trees[1]", problem)]
