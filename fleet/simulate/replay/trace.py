@@ -111,8 +111,10 @@ def _openb(lines: Iterator[TableRow]) -> Iterator[TraceJob]:
 
 def _name(row: TableRow, column: str) -> str:
     text = row.text(column)
-    if not text or "/" in text:
-        raise row.bad(column, f"{text!r} is no name")
+    if not text:
+        raise row.bad(column, "is empty")
+    if "/" in text:
+        raise row.bad(column, f"{text!r} is no name, which has no slash")
     return text
 
 
