@@ -68,12 +68,19 @@ def promised(
         else [name for name in resources if name in promised_names] or devices or list(resources)
     )
     raises: list[Raise] = []
-    for name in names:
+    for name in _promisable(tree, names):
         now = tree.nodes[leaf].min.get(name, 0)
         by = _whole(max(0, total.get(name, 0) - now), name)
         if by > 0:
             raises.append(Raise(Limit(LimitKind.MIN, leaf, name), by, now + by))
     return tuple(raises)
+
+
+def _promisable(tree: QuotaTree, names: list[str]) -> list[str]:
+    """Those of the names of resources that a node below the root may be promised. A root whose min is its max, as a
+    hub demands it, promises nothing that it does not name."""
+    root = tree.nodes[tree.root]
+    return [name for name in names if name in root.min] if root.min and root.min == root.max else names
 
 
 def raise_for(snapshot: Snapshot, tree: QuotaTree, reason: Reason, raised: Mapping[Limit, Raise]) -> Raise | None:

@@ -28,12 +28,14 @@ from fleet.core.foresee.change import (
 )
 from fleet.core.foresee.edits import CordonMember, edited
 from fleet.core.foresee.explanation import changes
+from fleet.core.foresee.more_quota import promised
 from fleet.core.foresee.smallest import least, smallest
 from fleet.core.foresee.trialedits import edits_of
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Taint
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Toleration
 from fleet.core.quota.limits import Limit, LimitKind
+from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.users import USER_MAX, waiting_limits
 from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
@@ -151,6 +153,21 @@ def test_more_of_min_starts_whom_others_with_a_better_right_keep_out() -> None:
     assert answer.reason is not None and answer.reason.code is Code.LOST_TO_OTHERS
     [change] = of_kind(answer, MoreQuota)
     assert text(change).startswith("raise min of root/b by 8 nvidia.com/gpu, to 8")
+
+
+def test_no_promise_is_proposed_of_what_the_root_of_a_hubs_tree_does_not_name() -> None:
+    """A hub refuses a tree whose root has memory as its min and not as its max."""
+    made = tree(b={"min": {GPU: 8}})
+    root = replace(made.nodes["root"], min={GPU: 16}, max={GPU: 16})
+    whole = QuotaTree("root", {**made.nodes, "root": root})
+    world = snapshot(
+        member("m").nodes(2),
+        unit("runs").gang(1, gpu=8, memory=16).queue("root/b").runs_in("m"),
+        unit("u").gang(1, gpu=8, memory=16).queue("root/b"),
+    )
+    free, bound = (promised(world, world.units["u"], at, "root/b", every=True) for at in (made, whole))
+    assert "memory" in {increase.limit.resource for increase in free}
+    assert {increase.limit.resource for increase in bound} == {GPU}
 
 
 def test_a_promise_to_work_without_devices_is_of_what_it_asks_for() -> None:
