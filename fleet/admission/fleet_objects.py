@@ -6,7 +6,7 @@ Controllers write through `Objects.change`, which asks no rules: the rules are f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from api.admission.causes import duplicate, forbidden, invalid, required, unsupported
@@ -73,10 +73,14 @@ def cluster(body: Body) -> Sequence[Cause]:
     if "metrics" in spec:
         for field, value, why in faults(mapping(spec["metrics"])):
             causes.append(invalid(f"spec.metrics.{field}".rstrip("."), value, why))
-    causes += [
-        invalid(f"spec.topology{where}", value, why) for where, value, why in topology_faults(spec.get("topology"))
-    ]
-    return causes + list(selector_faults("spec.hyperNodeSelector", mapping(spec.get("hyperNodeSelector"))))
+    return [*causes, *_places(spec)]
+
+
+def _places(spec: Body) -> Iterator[Cause]:
+    """What is wrong with where a Cluster says that its nodes stand."""
+    for where, value, why in topology_faults(spec.get("topology")):
+        yield invalid(f"spec.topology{where}", value, why)
+    yield from selector_faults("spec.hyperNodeSelector", mapping(spec.get("hyperNodeSelector")))
 
 
 def _id_stays(review: Review) -> Sequence[Cause]:

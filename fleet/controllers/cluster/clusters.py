@@ -230,14 +230,12 @@ class ClustersLoop:
         pause = self._pause(name)
         state = self._members.state(name)
         ready = state is not None and state.ready and trouble is None
-        if trouble is not None:
-            reason, message = trouble
-        else:
-            reason, message = (state.reason, state.message) if state else ("ClusterNotReachable", "not joined yet")
-            message += self._identities.remark(name) if ready else ""
-        if state is not None and not state.settled and trouble is None and condition(cluster, "Ready") is not None:
+        reason, message = trouble or _standing(state)
+        message += self._identities.remark(name) if ready else ""
+        if trouble is None and _unsettled(state) and condition(cluster, "Ready") is not None:
             return STATUS_EVERY_S  # the stored state stands, since this process has only begun to look
-        changes = self._summary(name, state) if state is not None else {}
+        changes = self._summary(name, state)
+        places = state.places if ready and state is not None else None
         now = self._hub.clock.now()
 
         def change(body: Body) -> bool:
@@ -245,8 +243,7 @@ class ClustersLoop:
             differs = any(status.get(field) != value for field, value in changes.items())
             status.update(changes)
             differs |= rooms.tell(body, now)
-            if ready and state is not None:
-                differs |= topology.tell(body, state.places, now)
+            differs |= places is not None and topology.tell(body, places, now)
             return set_condition(body, "Ready", ready, reason, message, now) or differs
 
         if pause > 0:
@@ -255,8 +252,8 @@ class ClustersLoop:
             self._written_at[name] = self._hub.clock.monotonic()
         return None
 
-    def _summary(self, name: str, state: MemberSettings) -> Body:
-        if not state.version:  # not seen since this process began: the stored state is newer
+    def _summary(self, name: str, state: MemberSettings | None) -> Body:
+        if state is None or not state.version:  # not seen since this process began: the stored state is newer
             return {}
         known = self._enablements.get(name)
         if known is None or known[0] is not state.catalogue:
@@ -345,3 +342,13 @@ def _potential(cluster: Body) -> tuple[NodeGroup, ...]:
         return read_groups(b.annotation(cluster, ANNOTATION_POTENTIAL))
     except BadPotential:
         return ()
+
+
+def _standing(state: MemberSettings | None) -> tuple[str, str]:
+    """Reason and message of the condition Ready of a member that no trouble keeps from joining."""
+    return (state.reason, state.message) if state is not None else ("ClusterNotReachable", "not joined yet")
+
+
+def _unsettled(state: MemberSettings | None) -> bool:
+    """Whether this process has only begun to look at the member."""
+    return state is not None and not state.settled

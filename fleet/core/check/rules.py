@@ -14,7 +14,7 @@ from functools import partial
 from operator import itemgetter
 
 from fleet.core.check.nodes import EqualPods, Mask, NodeRows, asked_by, merged
-from fleet.core.model.rule import Rules
+from fleet.core.model.rule import PlacementRule, Rules
 
 Counts = Mapping[int, int]  # kinds of pods, by place in the gang, and how many
 
@@ -44,13 +44,18 @@ def read_rules(rules: Rules, pods: Sequence[tuple[str, int]]) -> tuple[PartRule,
     read: list[PartRule] = []
     for place, rule in enumerate(rules):
         about = [(kind, count) for kind, (name, count) in enumerate(pods) if count and name in (rule.of or (name,))]
-        apart = [[one] for one in about] if rule.size == 1 else [about] if about else []
-        for some in apart if rule.hard else ():
-            parts, rest = divmod(sum(count for _, count in some), rule.size) if rule.size else (1, 0)
-            if not rest and not any(count % parts for _, count in some):
-                each = tuple([(kind, count // parts) for kind, count in some])
-                read.append(PartRule(place, rule.level, each, parts, rule.most // max(1, rule.size), rule.even))
+        if rule.hard:
+            for some in [[one] for one in about] if rule.size == 1 else [about]:
+                read += _in_parts(place, rule, some)
     return tuple(sorted(read, key=lambda rule: (-len(rule.each), rule.parts)))
+
+
+def _in_parts(place: int, rule: PlacementRule, pods: Sequence[tuple[int, int]]) -> Iterable[PartRule]:
+    """The rule about these pods, (kind, how many), if there are any and they make its parts."""
+    parts, rest = divmod(sum(count for _, count in pods), rule.size) if rule.size else (1, 0)
+    if pods and not rest and not any(count % parts for _, count in pods):
+        each = tuple([(kind, count // parts) for kind, count in pods])
+        yield PartRule(place, rule.level, each, parts, rule.most // max(1, rule.size), rule.even)
 
 
 class RuledGang:
