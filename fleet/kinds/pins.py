@@ -23,6 +23,7 @@ from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT = 100
+_HOST, _HOSTNAME = "host", "kubernetes.io/hostname"  # the level of single nodes, and their label
 _TIER = re.compile(r"tier-\d+")  # a level of HyperNodes, and no label of nodes
 
 
@@ -49,8 +50,9 @@ def _pinned(body: Body, interpreter: Interpreter, rule: PlacementRule, value: st
     selector: Body = {"matchLabels": dict(labels)}
     if rule.of:
         selector["matchExpressions"] = [{"key": LABEL_COMPONENT, "operator": "In", "values": list(rule.of)}]
-    together = {"labelSelector": selector, "topologyKey": rule.level}
-    with_room = {"matchExpressions": [{"key": rule.level, "operator": "In", "values": [value]}]}
+    key = _HOSTNAME if rule.level == _HOST else rule.level
+    together = {"labelSelector": selector, "topologyKey": key}
+    with_room = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     for template in interpreter.templates(body):
         if not template.own or (rule.of and template.name not in rule.of):
             continue  # of pods without a template admission takes no hard rule

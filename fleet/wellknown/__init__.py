@@ -107,6 +107,7 @@ ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
 # On a job or a policy, copied to the binding: seconds between the notice of an eviction and the end of the copy.
 ANNOTATION_NOTICE = "fleet.io/eviction-notice-seconds"
 ANNOTATION_EVICT_AT = "fleet.io/evict-at"  # on a copy in a member and its pods: RFC 3339, they are deleted then
+ANNOTATION_PINS = "fleet.io/pinned-nodes"  # on a copy in a member: JSON, the node affinities that the hub added
 ANNOTATION_AVOIDED = "fleet.io/avoided-nodes"  # on a copy in a member: nodes that its pods keep off, with commas
 ANNOTATION_EVICT_WHY = "fleet.io/evict-reason"  # beside it: why
 # On a job or a policy, copied to the binding: after so many attempts that came to nothing it is held; "0": never.

@@ -119,6 +119,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HASH, Writer.HUB, "annotation", _COPY, "digest of what was applied"),
     (w.ANNOTATION_SENT, Writer.HUB, "annotation", _COPY, "term and revision of the hub when it was sent"),
     (w.ANNOTATION_SIZES, Writer.HUB, "annotation", "jobs in members", "the pods by component that the hub asked for"),
+    (w.ANNOTATION_PINS, Writer.HUB, "annotation", "jobs in members", "node affinities that the hub added"),
     (w.ANNOTATION_AVOIDED, Writer.HUB, "annotation", "jobs in members", "nodes that its pods keep off"),
     (w.ANNOTATION_EVICT_AT, Writer.HUB, "annotation", "jobs and pods in members", "they are deleted at this time"),
     (w.ANNOTATION_EVICT_WHY, Writer.HUB, "annotation", "jobs and pods in members", "why they are deleted then"),

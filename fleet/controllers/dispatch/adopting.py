@@ -21,6 +21,7 @@ from fleet.bindings.names import key_of, names
 from fleet.bindings.unit import unit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
+from fleet.controllers.dispatch.domainpins import pins_on, unpinned_from
 from fleet.controllers.dispatch.unknowncopies import Bindings
 from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.controllers.fields.starting import Way, dequeued, placed
@@ -152,10 +153,11 @@ def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, Way]:
     gang = next(filter(None, marks), "")
     job = copy.deepcopy(interpreter.stamp(sent, {}, {}))
     templates = [template for template in interpreter.templates(job) if template.own]
-    domain, room = "", ""
+    domain, room, pins = "", "", pins_on(there).pins
     for template in templates:
         room = Driver.PLACEHOLDERS if ungated(template.template) else room
         domain = unpinned(template.template) or domain
+        unpinned_from(template.template, template.name, pins)
     _drop_marks(job["spec"])
     return job, Way(domain, room, gang)
 

@@ -26,6 +26,7 @@ from fleet.controllers.dispatch.additions import nodes_off
 from fleet.controllers.dispatch.classes import classes_of
 from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
+from fleet.controllers.dispatch.domainpins import pins_for
 from fleet.controllers.dispatch.drift import Drift, as_there, with_sizes
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks, pod_group
 from fleet.controllers.dispatch.outgoing import UnsafeManifest
@@ -307,9 +308,9 @@ class DispatchLoop:
             live_copy = self._hub.members.find(member, key)
             is_own = self._is_of(binding, live_copy)
             avoided = nodes_off(live_copy) if is_own else avoided_in(self._hub.peek(CLUSTER, "clusters", "", member))
-            body = manifest(
-                source, binding, self._hub.hub_id, cluster, overrides, avoided, live_copy if is_own else None
-            )
+            own_copy = live_copy if is_own else None
+            pins = pins_for(binding, own_copy, lambda: self._hub.members.nodes(member))
+            body = manifest(source, binding, self._hub.hub_id, cluster, overrides, avoided, own_copy, pins)
             interpreter = interpreter_of(source["apiVersion"], source["kind"])
             propagates = bool(binding["spec"].get("propagateDeps"))
             if interpreter is not None and not is_own:

@@ -16,6 +16,7 @@ from fleet.bindings.matching import ClusterFields
 from fleet.bindings.rules import chosen_domain, rules_of
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
+from fleet.controllers.dispatch.domainpins import NO_PINS, DomainPins
 from fleet.controllers.dispatch.jobsize import fitted
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
@@ -75,10 +76,14 @@ def manifest(
     policies: Sequence[Body],
     avoided: Sequence[str] = (),
     live_copy: Body | None = None,
+    pins: DomainPins = NO_PINS,
 ) -> Body:
-    """The object of a binding as this member gets it. `avoided`: nodes that its pods keep off; `live_copy`: the copy
-    of this attempt that the member has. Raises BadOverride, and UnsafeManifest where no override is to blame."""
-    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided, live_copy), source, policies)
+    """The object of a binding as this member gets it. `avoided`: nodes that its pods keep off; `pins`: the domains that
+    they are held to; `live_copy`: the copy of this attempt that the member has. Raises BadOverride, and UnsafeManifest
+    where no override is to blame."""
+    return blaming(
+        lambda some: _manifest(source, binding, hub_id, cluster, some, avoided, live_copy, pins), source, policies
+    )
 
 
 def _manifest(
@@ -89,6 +94,7 @@ def _manifest(
     policies: Sequence[Body],
     avoided: Sequence[str],
     live_copy: Body | None,
+    pins: DomainPins,
 ) -> Body:
     labels = marks(hub_id, binding)
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
@@ -98,7 +104,9 @@ def _manifest(
         charged = components_of(binding)
         changed = overridden(fitted(bare, interpreter, charged), source, cluster, policies)
         own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
-        changed = pinned(changed, interpreter, rules_of(binding), chosen_domain(binding), own)
+        changed = pinned(changed, interpreter, pins.by_affinity(rules_of(binding)), chosen_domain(binding), own)
+        changed = pins.applied(changed, interpreter.templates(changed))
+        annotations |= pins.annotations
         if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
             changed = gated(changed, interpreter.templates(changed))
         state = preserved.state_of(binding)

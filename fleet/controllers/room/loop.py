@@ -25,6 +25,7 @@ from fleet.bindings.matching import candidate
 from fleet.bindings.nomination import PENDING, READY, RETRY, ReservedPlacement, reserved_placement_of
 from fleet.bindings.unit import binding_of, unit_of
 from fleet.controllers.dispatch.dependencies import Dependencies
+from fleet.controllers.dispatch.domainpins import pins_for
 from fleet.controllers.dispatch.manifests import manifest
 from fleet.controllers.dispatch.outgoing import UnsafeManifest
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
@@ -232,7 +233,8 @@ class RoomLoop:
         binding = with_replicas(stored, dict(reserved_placement.replicas)).body
         ahead = placed(copy.deepcopy(binding), reserved_placement.member, now, Way(reserved_placement.domain))
         policies = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
-        made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies)
+        pins = pins_for(ahead, None, lambda: self._hub.members.nodes(reserved_placement.member))
+        made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies, pins=pins)
         ttl_s = max(1, int(reserved_placement.until - reserved_placement.since)) + TTL_BEYOND_S
         return placeholders(made, interpreter, ttl_s, self._hub.config.placeholder_image)
 
