@@ -27,7 +27,7 @@ class Needs:
     affinity: tuple[Term, ...]
     tolerations: tuple[Toleration, ...]
     together: tuple[PodTerm, ...] = ()  # required pod affinity
-    liked: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()  # preferred node affinity: weight, labels
+    liked: tuple[tuple[int, Term], ...] = ()  # preferred node affinity, with its weight
     beside: tuple[tuple[int, PodTerm], ...] = ()  # preferred pod affinity, with its weight
 
 
@@ -42,18 +42,16 @@ def needs_of(spec: Body) -> Needs:
     return Needs(
         pod_requests(spec).items_,
         tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        tuple(
-            (_requirements(t, "matchExpressions"), _requirements(t, "matchFields"))
-            for t in required.get("nodeSelectorTerms") or ()
-        ),
+        tuple(map(_node_term, required.get("nodeSelectorTerms") or ())),
         tuple(tolerations),
         tuple(_together(t) for t in _terms(near, _REQUIRED)),
-        tuple(
-            (int(p.get("weight") or 0), _requirements(p.get("preference") or {}, "matchExpressions"))
-            for p in _terms(affinity, _PREFERRED)
-        ),
+        tuple((int(p.get("weight") or 0), _node_term(p.get("preference") or {})) for p in _terms(affinity, _PREFERRED)),
         tuple(_liked(p) for p in _terms(near, _PREFERRED)),
     )
+
+
+def _node_term(term: Body) -> Term:
+    return _requirements(term, "matchExpressions"), _requirements(term, "matchFields")
 
 
 def _terms(affinity: Body, name: str) -> list[Body]:
@@ -106,6 +104,14 @@ def _tolerated(taint: dict[str, Any], tolerations: tuple[Toleration, ...]) -> bo
     return False
 
 
+def _matches(term: Term, node: Body) -> bool:
+    """Whether the node satisfies a term; one without a word matches no node."""
+    labels, fields = node["metadata"].get("labels") or {}, {"metadata.name": node["metadata"]["name"]}
+    on_labels, on_fields = term
+    held = [_holds(r, labels) for r in on_labels] + [_holds(r, fields) for r in on_fields]
+    return bool(held) and all(held)
+
+
 def why_not_here(needs: Needs, node: Body) -> str:
     """Why the node is not for such pods, in kube-scheduler's words; "" when it is."""
     spec, labels = node.get("spec") or {}, node["metadata"].get("labels") or {}
@@ -114,21 +120,15 @@ def why_not_here(needs: Needs, node: Body) -> str:
     for taint in spec.get("taints") or ():
         if taint.get("effect") != "PreferNoSchedule" and not _tolerated(taint, needs.tolerations):
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
-    fields = {"metadata.name": node["metadata"]["name"]}
     selected = all(labels.get(key) == value for key, value in needs.selector)
-    in_affinity = not needs.affinity or any(
-        (on_labels or on_fields)
-        and all(_holds(r, labels) for r in on_labels)
-        and all(_holds(r, fields) for r in on_fields)
-        for on_labels, on_fields in needs.affinity
-    )
+    in_affinity = not needs.affinity or any(_matches(term, node) for term in needs.affinity)
     return "" if selected and in_affinity else "node(s) didn't match Pod's node affinity/selector"
 
 
 def liking(needs: Needs, node: Body, others: Counter[tuple[str, str]]) -> int:
     """How much such pods would like the node: the weights of the preferences that it satisfies, and of its domains."""
     labels = node["metadata"].get("labels") or {}
-    own = sum(weight for weight, wanted in needs.liked if all(_holds(r, labels) for r in wanted))
+    own = sum(weight for weight, term in needs.liked if _matches(term, node))
     return own + sum(others[key, labels.get(key, "")] for key in {key for _, (key, _) in needs.beside})
 
 

@@ -47,7 +47,7 @@ async def test_hypernodes_of_the_member_place_its_nodes(joined: ClusterMembers, 
         domains = [(domain_of(pool, "rack"), count) for pool in model.pools for _, count in pool.free]
         return {domain: sum(n for one, n in domains if one == domain) for domain, _ in domains if label in domain}
 
-    await eventually(lambda: placed() == {f"block-{label}/rack-{label}": 2}, what="two nodes in the rack of the block")
+    await eventually(lambda: placed() == {f"/block-{label}/rack-{label}": 2}, what="two nodes in the rack of the block")
     for body in bodies:
         await target.call("DELETE", f"{THERE}/{body['metadata']['name']}")
     await eventually(lambda: placed() == {})

@@ -101,7 +101,8 @@ class Policies:
 
 
 _Fits = Callable[[str], Fit | None]
-_Entry = tuple[tuple[int, int], int, tuple[int, int, int, int], int, int]  # order, potential, broken, place, version
+# order, potential, spread, broken, place, version
+_Entry = tuple[tuple[int, int], int, int, tuple[int, int, int, int], int, int]
 
 
 class Ranking:
@@ -134,8 +135,8 @@ class Ranking:
                     break
                 continue
             entry = self._queue[0]
-            name = self._choices[entry[3]].member
-            packing = fit(name) if entry[4] == self._rooms[name].version else None
+            name = self._choices[entry[4]].member
+            packing = fit(name) if entry[5] == self._rooms[name].version else None
             if packing is None:
                 heappop(self._queue)  # the member has changed since, and was asked again then
             elif takes is not None and not takes(name):
@@ -163,7 +164,8 @@ class Ranking:
         packing = fit(choice.member)
         if packing is not None:
             version = self._rooms[choice.member].version
-            heappush(self._queue, (choice.order, packing.potential, packing.broken, place, version))
+            entry = (choice.order, packing.potential, packing.spread, packing.broken, place, version)
+            heappush(self._queue, entry)
 
 
 class Nevers:

@@ -13,7 +13,7 @@ from functools import partial
 from fleet.core.model.effort import Effort
 from fleet.core.placement.packing.draft import PackingDraft
 from fleet.core.placement.packing.levels import Domain, Levels, PartBundle
-from fleet.core.placement.packing.space import GangPart, Shape
+from fleet.core.placement.packing.space import GangPart, Shape, bundle_of
 
 Ground = Sequence[int]  # pools, by index
 _Mark = tuple[tuple[object, ...], Counter[tuple[int, Domain]], int]
@@ -35,15 +35,24 @@ class BundlePacker:
         self._domains = domains
         self._effort = effort
         self._bundles_in: Counter[tuple[int, Domain]] = Counter()  # by cap and domain
-        self._log: list[tuple[int, str, int]] = []  # (number of a bundle, its domain, how many), in their order
+        self._log: list[tuple[int, str, int]] = []  # (number of a bundle, its domain or "", how many), in their order
+        self._soft = _soft(bundle_of(shape))
 
     @property
     def bundles(self) -> tuple[tuple[int, str, int], ...]:
-        """Where the bundles lie, as (number, domain, how many); those of soft rules where one domain has all of it."""
+        """Where the bundles lie, as (number, domain, how many); one of a soft rule may lie in several."""
         places: Counter[tuple[int, str]] = Counter()
         for number, domain, count in self._log:
-            places[number, domain] += count
+            if domain:
+                places[number, domain] += count
         return tuple([(number, domain, count) for (number, domain), count in sorted(places.items()) if count])
+
+    @property
+    def spread(self) -> int:
+        """The domains that soft rules take beyond one each; each pod in none counts as one more."""
+        used = {(number, domain) for number, domain, _ in self._log if number in self._soft and domain}
+        outside = sum(count for number, domain, count in self._log if number in self._soft and not domain)
+        return max(0, len(used) + outside - len(self._soft))
 
     def place(self, bundle: PartBundle, ground: Ground) -> bool:
         """Put the pods of one bundle into this ground, whole; or some of them, and False. The bundles within it come
@@ -167,8 +176,10 @@ class BundlePacker:
                     break
                 rest = put(rest, there)
                 used.add(domain)
+                self._log.append((bundle.number, domain[0], 1))
             if rest and put(rest, ground):
                 return False
+            self._log.append((bundle.number, "", rest))
         return True
 
     def _loose(self, part: GangPart, pods: int, ground: Ground) -> int:
@@ -223,6 +234,14 @@ def pods_in(bundle: PartBundle) -> Counter[int]:
         for part, each in pods_in(one).items():
             pods[part] += each * one.count
     return pods
+
+
+def _soft(bundle: PartBundle | None) -> frozenset[int]:
+    """The numbers of the bundles of soft rules."""
+    if bundle is None:
+        return frozenset()
+    own = () if bundle.hard else (bundle.number,)
+    return frozenset(own).union(*map(_soft, bundle.inner))
 
 
 def around(bundle: PartBundle, part: int) -> list[PartBundle]:

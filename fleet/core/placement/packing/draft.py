@@ -21,13 +21,15 @@ class Fit:
     """A packing of a gang into one member. `pools`: after it; `broken`: the slots of 8, 4 and 2 devices that are broken
     by it, and the pods without devices that take room beside free ones; `potential`: its pods that wait for nodes that
     an autoscaler must add; `domain`: of a gang that must lie within one, those of its levels; `bundles`: where its
-    bundles lie, as (number, domain, how many)."""
+    bundles lie, as (number, domain, how many); `spread`: the domains that soft rules take beyond one each, pods in none
+    counted as one."""
 
     pools: tuple[PoolRoom, ...]
     broken: tuple[int, int, int, int]
     potential: int = 0
     domain: Domain = ()
     bundles: tuple[tuple[int, str, int], ...] = ()
+    spread: int = 0
 
 
 class PackingDraft:

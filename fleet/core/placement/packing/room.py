@@ -150,7 +150,9 @@ class MemberRoom:
         bundle = bundle_of(shape)
         if bundle is not None:
             packer = BundlePacker(shape, draft, partial(self.domains, potential=potential), self.effort)
-            return replace(draft.fit(), bundles=packer.bundles) if packer.place(bundle, ground) else None
+            if not packer.place(bundle, ground):
+                return None
+            return replace(draft.fit(), bundles=packer.bundles, spread=packer.spread)
         for part in shape:
             if draft.fill(part, part.replicas, whole=True):
                 return self._refined(shape, devices, ground) if len(shape) > 1 else None
