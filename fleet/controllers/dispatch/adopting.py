@@ -145,15 +145,15 @@ def _placed_at(binding: Body, *, member: str, attempt: int, way: Way, now: float
     return binding
 
 
-def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, Way]:
-    """The job as the hub sends it, made of a copy of it in a member, and how it went there."""
-    sent = copy.deepcopy(there)
-    gangs = names(interpreter.group, interpreter.kind, str(there["metadata"]["name"]))
+def job_of(member_copy: Body, interpreter: Interpreter) -> tuple[Body, Way]:
+    """The job as the hub sends it, made of a copy of it in a member, and how it went member_copy."""
+    sent = copy.deepcopy(member_copy)
+    gangs = names(interpreter.group, interpreter.kind, str(member_copy["metadata"]["name"]))
     marks = (unmarked(at_once(interpreter, sent), gang_name({"metadata": {"name": name}})) for name in gangs)
     gang = next(filter(None, marks), "")
     job = copy.deepcopy(interpreter.stamp(sent, {}, {}))
     templates = [template for template in interpreter.templates(job) if template.own]
-    domain, room, pins = "", "", pins_on(there).pins
+    domain, room, pins = "", "", pins_on(member_copy).pins
     for template in templates:
         room = Driver.PLACEHOLDERS if ungated(template.template) else room
         domain = unpinned(template.template) or domain

@@ -119,7 +119,7 @@ def _terms(level: str, domains: Iterable[str], nodes: Sequence[NodeView]) -> lis
     return terms if len(terms) <= NODES_MAX else []
 
 
-def _label(level: str, within: Sequence[NodeView], others: Sequence[NodeView]) -> tuple[tuple[str, str], ...]:
+def _label(level: str, within: Sequence[NodeView], outside: Sequence[NodeView]) -> tuple[tuple[str, str], ...]:
     """One or two labels that all of these nodes have, and none of the others has together; () where there are none."""
     if not within:
         return ()
@@ -128,7 +128,7 @@ def _label(level: str, within: Sequence[NodeView], others: Sequence[NodeView]) -
     ordered = sorted(common, key=lambda label: (label[0] != level, label[0] not in levels, label))
     of_levels = [label for label in ordered if label[0] in levels]
     tries = [*((label,) for label in ordered), *combinations(of_levels, 2)]
-    foreign = [set(node.labels) for node in others]
+    foreign = [set(node.labels) for node in outside]
     return next((labels for labels in tries if not any(has.issuperset(labels) for has in foreign)), ())
 
 

@@ -105,13 +105,13 @@ def _manifest(
         changed = overridden(fitted(bare, interpreter, charged), source, cluster, policies)
         own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
         changed = pinned(changed, interpreter, pins.by_affinity(rules_of(binding)), chosen_domain(binding), own)
-        changed = pins.applied(changed, interpreter.templates(changed))
-        annotations |= pins.annotations
         if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
             changed = gated(changed, interpreter.templates(changed))
         state = preserved.state_of(binding)
         changed = with_environment(changed, interpreter.templates(changed), preserved.environment(state))
         changed = off_nodes(changed, interpreter.templates(changed), avoided)
+        changed = pins.applied(changed, interpreter.templates(changed))  # last, since adoption undoes it from the end
+        annotations |= pins.annotations
         annotations |= {ANNOTATION_AVOIDED: ",".join(avoided)} if avoided else {}
         told = preserved.labels(state)
         annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
