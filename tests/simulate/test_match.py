@@ -22,6 +22,6 @@ def test_a_preference_names_nodes_by_label_or_by_name() -> None:
 
 
 def test_a_required_term_without_a_word_matches_no_node() -> None:
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    terms: Body = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
     needs = needs_of({"affinity": {"nodeAffinity": terms}})
     assert why_not_here(needs, node("te1")) == "node(s) didn't match Pod's node affinity/selector"
