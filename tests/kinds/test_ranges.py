@@ -245,3 +245,16 @@ def test_a_widget_changes_by_whole_replicas_of_several_pods() -> None:
 def test_pods_that_come_and_go_have_no_range() -> None:
     kind = DeclaredKind(read_declaration(widget(replicas="object.spec.n", minimum="1", atOnce=False)))
     assert kind.ranges({"metadata": {}, "spec": {"n": 4, "pod": pods()}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "warned"),
+    [
+        ({"minReplicas": 6, "maxReplicas": 4}, ["has no effect, since it is above maxReplicas"]),
+        ({"minReplicas": 4, "maxReplicas": 4}, []),
+        ({"minReplicas": 6}, []),
+    ],
+)
+def test_a_least_size_above_the_largest_is_warned_of(policy: Body, warned: list[str]) -> None:
+    faults = list(TORCH.faults(torch(elasticPolicy=policy)))
+    assert [fault.message for fault in faults] == warned and all(fault.warns for fault in faults)

@@ -83,7 +83,7 @@ async def test_sources_of_place_trees() -> None:
     for _ in nodes.planting(sources.trees, sources.hypernodes, frozenset()):
         pass
     [pool] = nodes.pools()
-    assert ("zone", "a") in pool.places and any(level == "rack" for level, _ in pool.places)
+    assert ("zone", "/a") in pool.places and any(level == "rack" for level, _ in pool.places)
     assert all(isinstance(text, str) for text in nodes.trees.hypernodes.faults())
     orjson.dumps(encode_one(Member("cfa", ready=True, pools=nodes.pools())))
 

@@ -89,7 +89,10 @@ def _refusal(part: GangPart, levels: Levels, stock: Stock, unschedulable: int, s
             causes["Too many pods" if name == "pods" else f"Insufficient {name}"] += nodes
     causes.update({f"Insufficient {name}": open_nodes for name in absent})
     all_nodes = unschedulable + sum(nodes for _, nodes, _ in stock)
-    numbers: dict[str, str | int] = {"nodes": all_nodes, "causes": _listed(causes)}
+    numbers: dict[str, str | int] = {
+        "nodes": all_nodes,
+        "causes": _listed(causes) + _levels_there(levels, stock, space),
+    }
     unknown = next((name for name in asks if name not in names and name != "pods"), None)
     if unknown is not None:
         near = nearest_resource(unknown, names)
@@ -101,6 +104,13 @@ def _refusal(part: GangPart, levels: Levels, stock: Stock, unschedulable: int, s
         name = min(always, key=lambda name: ("/" not in name, name))
         numbers |= {"resource": name, "request": asks[name], "largest": largest[name]}
     return Reason(Code.LARGER_THAN_ANY_NODE, numbers)
+
+
+def _levels_there(levels: Levels, stock: Stock, space: Space) -> str:
+    """The levels of the place trees of these nodes, where pods must stand in a domain of one that no node has."""
+    there = dict.fromkeys(level for pool, _, _ in stock for level, _ in pool.places)
+    unknown = any(not any(space.traits(pool)[1][level] for pool, _, _ in stock) for level in levels)
+    return f"; the levels there are {', '.join(there)}" if there and unknown else ""
 
 
 def _bars(pool: Pool, part: GangPart, levels: Levels, space: Space) -> str:
