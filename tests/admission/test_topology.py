@@ -102,7 +102,7 @@ async def test_a_job_that_contradicts_itself_is_refused_with_the_field(
     ids=["required and preferred", "parts within parts", "evenly under a cap"],
 )
 async def test_rules_that_agree_are_taken(hub: Hub, body: Body) -> None:
-    await hub.create(body)
+    assert (await hub.create(body))["metadata"]["name"] == body["metadata"]["name"]
 
 
 async def test_pods_without_a_template_take_preferences_only(hub: Hub) -> None:

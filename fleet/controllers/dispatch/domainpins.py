@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -49,6 +49,19 @@ class DomainPins:
     def by_affinity(self, rules: Rules) -> Rules:
         """The rules that affinities between the pods can keep."""
         return tuple([rule for rule in rules if rule.level not in self.trees])
+
+    def fitting(self, templates: Iterable[Template]) -> DomainPins:
+        """Without the hard pins that would give a template more than TERMS_MAX terms beside its own. Pins of fewer
+        nodes come first: these lie within the others, or are apart from them."""
+        counts = {template.name: len(_own_terms(template)) for template in templates if template.own}
+        pins: list[Mapping[str, Any]] = []
+        for pin in sorted(self.pins, key=lambda pin: len(pin["terms"])):
+            names = [name for name in counts if not pin["of"] or name in pin["of"]] if pin["hard"] else []
+            if any(counts[name] * len(pin["terms"]) > TERMS_MAX for name in names):
+                continue
+            counts.update((name, counts[name] * len(pin["terms"])) for name in names)
+            pins.append(pin)
+        return replace(self, pins=tuple(pins))
 
     def applied(self, body: Body, templates: Iterable[Template]) -> Body:
         """The job with pods that go to the nodes of their pins."""
@@ -132,12 +145,15 @@ def _label(level: str, within: Sequence[NodeView], outside: Sequence[NodeView]) 
     return next((labels for labels in tries if not any(has.issuperset(labels) for has in foreign)), ())
 
 
+def _own_terms(template: Template) -> list[Term]:
+    affinity = mapping(mapping(template.template.get("spec")).get("affinity"))
+    return rows(mapping(mapping(affinity.get("nodeAffinity")).get(_REQUIRED)).get("nodeSelectorTerms")) or [{}]
+
+
 def _held(spec: Body, terms: Sequence[Term]) -> Body:
     affinity = mapping(spec.get("affinity"))
     of_nodes = mapping(affinity.get("nodeAffinity"))
     own = rows(mapping(of_nodes.get(_REQUIRED)).get("nodeSelectorTerms")) or [{}]
-    if len(own) * len(terms) > TERMS_MAX:
-        return spec
     both = [_joined(one, term) for one in own for term in terms]
     return {**spec, "affinity": {**affinity, "nodeAffinity": {**of_nodes, _REQUIRED: {"nodeSelectorTerms": both}}}}
 

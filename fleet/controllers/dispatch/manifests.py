@@ -110,6 +110,7 @@ def _manifest(
         state = preserved.state_of(binding)
         changed = with_environment(changed, interpreter.templates(changed), preserved.environment(state))
         changed = off_nodes(changed, interpreter.templates(changed), avoided)
+        pins = pins.fitting(interpreter.templates(changed))
         changed = pins.applied(changed, interpreter.templates(changed))  # last, since adoption undoes it from the end
         annotations |= pins.annotations
         annotations |= {ANNOTATION_AVOIDED: ",".join(avoided)} if avoided else {}

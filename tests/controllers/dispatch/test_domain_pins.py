@@ -110,6 +110,30 @@ def test_pins_are_undone_to_the_last_word(chosen: tuple[ChosenDomain, ...], affi
     assert sent["spec"] == job["spec"]
 
 
+def test_a_template_with_many_terms_of_its_own_is_held_by_no_more_pins_than_fit() -> None:
+    """The pin of fewer nodes stays, and what is undone is what was applied."""
+    job = pytorchjob("a", workers=2)
+    spec = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    own = by_name(*(f"n{number}" for number in range(100)))
+    spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}}
+    interpreter = interpreter_of(job["apiVersion"], job["kind"])
+    assert interpreter is not None
+    terms = {of: by_name(*(f"te{number}" for number in range(count))) for of, count in (("worker", 2), ("master", 4))}
+    pins = DomainPins(
+        tuple(
+            {"of": of, "hard": True, "terms": terms[name]}
+            for name, of in (("master", []), ("worker", ["worker"]), ("master", ["master"]))
+        )
+    )
+    fitting = pins.fitting(interpreter.templates(job))
+    assert [(pin["of"], len(pin["terms"])) for pin in fitting.pins] == [(["worker"], 2), (["master"], 4)]
+    assert fitting.fitting(interpreter.templates(job)) == fitting
+    sent = fitting.applied(copy.deepcopy(job), interpreter.templates(job))
+    for template in interpreter.templates(sent):
+        unpinned_from(template.template, template.name, fitting.pins)
+    assert sent["spec"] == job["spec"]
+
+
 @pytest.mark.parametrize("value", ["", "[", "{}", '{"pins": [{}], "trees": []}'])
 def test_an_annotation_that_cannot_be_read_has_no_pins(value: str) -> None:
     assert pins_on({"metadata": {"annotations": {"fleet.io/pinned-nodes": value}}}) == DomainPins()
